@@ -1,0 +1,38 @@
+# escalier_module(<name> SOURCES … [MODULES lower modules…] [LIBRARIES outside libraries…])
+# One static library per module, escalier_<name>. MODULES repeats the ladder of lib/README.md; scripts/lint checks both.
+# escalier_test(<name> LABEL <folder under tests/> SOURCES … LIBRARIES … [RANKS n])
+# One GoogleTest binary; with RANKS it is started by mpirun as one CTest case.
+
+add_library(escalier_flags INTERFACE)
+target_compile_options(escalier_flags INTERFACE -Wall -Wextra -Werror=return-type -march=x86-64-v3
+                       $<$<CONFIG:Release>:-O3>)
+target_include_directories(escalier_flags INTERFACE ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR})
+if(ESCALIER_SANITIZE)
+  target_compile_options(escalier_flags INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
+                         -fno-sanitize-recover=undefined)
+  target_link_options(escalier_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+function(escalier_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;MODULES;LIBRARIES" ${ARGN})
+  add_library(escalier_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(escalier_${name} PUBLIC escalier_flags)
+  foreach(module ${ARG_MODULES})
+    target_link_libraries(escalier_${name} PUBLIC escalier_${module})
+  endforeach()
+  target_link_libraries(escalier_${name} PUBLIC ${ARG_LIBRARIES})
+endfunction()
+
+function(escalier_test name)
+  cmake_parse_arguments(ARG "" "LABEL;RANKS" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest)
+  if(ARG_RANKS)
+    add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/scripts/mpirun -n ${ARG_RANKS} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300 PROCESSORS 2)
+  else()
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+    include(GoogleTest)
+    gtest_discover_tests(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300 DISCOVERY_MODE PRE_TEST)
+  endif()
+endfunction()
