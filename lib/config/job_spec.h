@@ -1,0 +1,142 @@
+// The job spec as plain structs, one per section; a module takes its own section by value. fields.h lists the
+// keys, load.h reads them, validate.h resolves every `auto` and refuses what does not fit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace escalier::config {
+
+// A value that may be left to Escalier: `auto` in YAML. Resolved specs hold numbers only.
+using AutoInt = std::optional<std::int64_t>;
+
+struct RunConfig {
+    std::string name = "auto";  // auto: the stem of the job file
+    std::string dir = "runs";   // run directory = dir/name
+    std::int64_t seed = 1234;
+    std::string device = "auto";  // auto | cpu
+    AutoInt threads;              // compute threads per rank; auto: allowed cores / local ranks
+    std::int64_t comm_timeout_s = 120;
+};
+
+enum class Arch { gpt2, llama };
+
+// Frequencies of RoPE stretched as Llama 3.1 does (formats.md section 2.3).
+struct RopeScaling {
+    double factor = 8.0;
+    double low_freq_factor = 1.0;
+    double high_freq_factor = 4.0;
+    std::int64_t original_max_positions = 8192;
+};
+
+struct RopeConfig {
+    double theta = 10000.0;
+    std::optional<RopeScaling> scaling;
+};
+
+struct ModelConfig {
+    std::string preset;  // empty: spelled out
+    Arch arch = Arch::gpt2;
+    std::int64_t num_layers = 0;
+    std::int64_t hidden_size = 0;
+    std::int64_t num_heads = 0;
+    std::int64_t num_kv_heads = 0;   // auto: num_heads
+    std::int64_t head_dim = 0;       // auto: hidden_size / num_heads
+    std::int64_t ffn_size = 0;       // auto: 4 * hidden_size (gpt2)
+    std::int64_t vocab_size = 0;     // logical; padded inside to a multiple of 128 * tp
+    std::int64_t max_positions = 0;  // gpt2 only; auto: train.seq_len
+    bool tie_embeddings = true;
+    bool qkv_bias = false;  // llama only (Qwen2); gpt2 always has biases
+    bool qk_norm = false;   // llama only (Qwen3)
+    double norm_eps = 1e-5;
+    RopeConfig rope;       // llama only
+    double dropout = 0.0;  // after the embedding and after each residual branch
+};
+
+struct ParallelConfig {
+    std::int64_t tp = 1;
+    std::int64_t pp = 1;
+    std::int64_t dp = 0;  // auto (0 before resolving): ranks / (tp * pp)
+};
+
+struct PipelineConfig {
+    std::string schedule = "1f1b";               // a kind of schedule/generators.h
+    std::string backward = "fifo";               // fifo | lifo, gpipe only
+    std::string layout = "balanced";             // balanced | even; empty once layers_per_stage is explicit
+    std::vector<std::int64_t> layers_per_stage;  // explicit list in YAML, or resolved
+};
+
+enum class Recompute { none, attention, full };
+
+struct TrainConfig {
+    std::int64_t seq_len = 0;
+    std::int64_t micro_batch = 1;
+    std::int64_t global_batch = 0;  // auto: micro_batch * dp
+    std::int64_t steps = 0;
+    std::string dtype = "auto";  // auto | fp32
+    // none | attention | full, {every: k} (full over groups of k layers), or one entry per stage. Resolved:
+    // one per stage.
+    std::vector<Recompute> recompute = {Recompute::none};
+    std::int64_t recompute_every = 1;
+};
+
+struct OptimizerConfig {
+    std::string name = "adamw";  // adamw | sgd
+    double beta1 = 0.9;
+    double beta2 = 0.95;
+    double eps = 1e-8;
+    double weight_decay = 0.1;  // matrices only
+    double clip_grad = 1.0;     // 0: off
+};
+
+struct LrConfig {
+    double peak = 3e-4;
+    double min = 0.0;
+    std::string schedule = "cosine";  // constant | linear | cosine | wsd | inverse_sqrt
+    std::int64_t warmup_steps = 0;
+    AutoInt decay_steps;  // auto: train.steps; wsd: the length of the last, falling part, auto = steps / 10
+};
+
+struct DataSource {
+    std::string path;
+    double weight = 1.0;
+};
+
+struct DataConfig {
+    std::vector<DataSource> train;
+    std::string format = "auto";     // auto | megatron | llmc | raw16 | raw32 | jsonl | text
+    std::string split = "98,2,0";    // train, validation, test shares
+    std::string order = "native";    // native | megatron
+    std::string tokenizer = "byte";  // byte | sp:PATH
+};
+
+struct EvalConfig {
+    std::int64_t every = 0;     // steps between validations; 0: off
+    std::int64_t batches = 10;  // global batches of the fixed validation set
+};
+
+struct LogConfig {
+    std::int64_t every = 1;
+    bool jsonl = true;
+};
+
+struct JobSpec {
+    std::int64_t version = 1;
+    RunConfig run;
+    ModelConfig model;
+    ParallelConfig parallel;
+    PipelineConfig pipeline;
+    TrainConfig train;
+    OptimizerConfig optimizer;
+    LrConfig lr;
+    DataConfig data;
+    EvalConfig eval;
+    LogConfig log;
+
+    // Micro-batches per replica and step; valid once resolved.
+    std::int64_t micro_batches() const { return train.global_batch / (train.micro_batch * parallel.dp); }
+};
+
+}  // namespace escalier::config
