@@ -5,9 +5,9 @@
 
 #include "core/error.h"
 
-#define ESCALIER_CHECK(condition, message)                                                             \
-    do {                                                                                               \
-        if (!(condition))                                                                              \
-            throw ::escalier::InternalError(std::string(__FILE__) + ":" + std::to_string(__LINE__) +   \
-                                            ": " + (message) + " [" #condition "]");                   \
+#define ESCALIER_CHECK(condition, message)                                                                  \
+    do {                                                                                                    \
+        if (!(condition))                                                                                   \
+            throw ::escalier::InternalError(std::string(__FILE__) + ":" + std::to_string(__LINE__) + ": " + \
+                                            (message) + " [" #condition "]");                               \
     } while (false)

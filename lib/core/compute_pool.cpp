@@ -65,7 +65,8 @@ ComputePool::ComputePool(int threads) : state_(std::make_unique<State>()) {
     state_->threads = threads;
     for (int thread = 1; thread < threads; ++thread) {
         state_->workers.emplace_back([this, thread] { state_->work(thread); });
-        pthread_setname_np(state_->workers.back().native_handle(), ("compute" + std::to_string(thread)).c_str());
+        pthread_setname_np(state_->workers.back().native_handle(),
+                           ("compute" + std::to_string(thread)).c_str());
     }
 }
 
@@ -78,7 +79,9 @@ ComputePool::~ComputePool() {
     for (std::thread& worker : state_->workers) worker.join();
 }
 
-int ComputePool::threads() const { return state_->threads; }
+int ComputePool::threads() const {
+    return state_->threads;
+}
 
 void ComputePool::run(std::int64_t tasks, Function function, void* body) {
     State& state = *state_;

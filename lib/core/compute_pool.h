@@ -1,5 +1,5 @@
-// The one pool of compute threads of a rank. A loop is cut into tasks by its caller, by shape and never by the
-// number of threads, so that results do not depend on the number of threads.
+// The one pool of compute threads of a rank. A loop is cut into tasks by its caller, by shape and never by
+// the number of threads, so that results do not depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,9 @@ class ComputePool {
     template <class Body>
     void parallel_for(std::int64_t tasks, Body&& body) {
         using Plain = std::remove_reference_t<Body>;
-        run(tasks, [](void* raw, std::int64_t task, int thread) { (*static_cast<Plain*>(raw))(task, thread); },
+        run(
+            tasks,
+            [](void* raw, std::int64_t task, int thread) { (*static_cast<Plain*>(raw))(task, thread); },
             const_cast<std::remove_const_t<Plain>*>(&body));
     }
 

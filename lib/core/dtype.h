@@ -11,11 +11,16 @@ enum class DType { f32, bf16, i32, f64, u8 };
 
 constexpr std::size_t size_of(DType dtype) {
     switch (dtype) {
-        case DType::f32: return 4;
-        case DType::bf16: return 2;
-        case DType::i32: return 4;
-        case DType::f64: return 8;
-        case DType::u8: return 1;
+        case DType::f32:
+            return 4;
+        case DType::bf16:
+            return 2;
+        case DType::i32:
+            return 4;
+        case DType::f64:
+            return 8;
+        case DType::u8:
+            return 1;
     }
     return 0;
 }

@@ -13,7 +13,7 @@ enum class ExitCode : int {
     usage = 2,          // usage or job spec wrong
     data_corrupt = 65,  // data or checkpoint corrupt or mismatched
     input_missing = 66,
-    device = 69,        // device or GPU count wrong
+    device = 69,  // device or GPU count wrong
     write_failed = 74,
     stopped_early = 75  // by a signal or time limit, with a checkpoint saved
 };

@@ -24,8 +24,9 @@ class OpContext {
     // All scratch as one piece, for use outside a parallel loop.
     template <class T>
     T* shared_scratch(std::size_t elements) const {
-        ESCALIER_CHECK(elements * sizeof(T) <= scratch_per_thread_ * static_cast<std::size_t>(pool_->threads()),
-                       "op scratch is too small");
+        ESCALIER_CHECK(
+            elements * sizeof(T) <= scratch_per_thread_ * static_cast<std::size_t>(pool_->threads()),
+            "op scratch is too small");
         return reinterpret_cast<T*>(scratch_);
     }
 

@@ -14,7 +14,8 @@ using PhiloxBlock = std::array<std::uint32_t, 4>;
 inline PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low) {
     std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
     PhiloxBlock c = {static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
-                     static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
+                     static_cast<std::uint32_t>(counter_high),
+                     static_cast<std::uint32_t>(counter_high >> 32)};
     for (int round = 0; round < 10; ++round) {
         const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c[0];
         const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * c[2];
@@ -27,7 +28,9 @@ inline PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_high, std::ui
 }
 
 // In [0, 1).
-inline float uniform(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+inline float uniform(std::uint32_t bits) {
+    return static_cast<float>(bits >> 8) * 0x1p-24f;
+}
 
 // Standard normal number `index` of the stream (seed, stream): Box-Muller in double, one block per number.
 inline float normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {

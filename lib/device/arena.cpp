@@ -1,0 +1,62 @@
+#include "device/arena.h"
+
+#include <utility>
+
+namespace escalier::device {
+
+namespace {
+
+std::size_t aligned(std::size_t bytes) {
+    return (bytes + Arena::alignment - 1) / Arena::alignment * Arena::alignment;
+}
+
+}  // namespace
+
+Arena::Arena(std::string name) : name_(std::move(name)) {}
+
+Arena::Arena(std::string name, Allocator& allocator, std::size_t capacity)
+    : name_(std::move(name)), allocator_(&allocator), capacity_(capacity) {
+    if (capacity_) memory_ = static_cast<char*>(allocator.allocate(capacity_, name_));
+}
+
+Arena::~Arena() {
+    if (memory_) allocator_->free(memory_, capacity_);
+}
+
+Arena::Arena(Arena&& other) noexcept
+    : name_(std::move(other.name_)),
+      allocator_(other.allocator_),
+      memory_(std::exchange(other.memory_, nullptr)),
+      capacity_(other.capacity_),
+      used_(other.used_) {}
+
+TensorView Arena::take(DType dtype, Shape shape) {
+    const std::size_t bytes = aligned(static_cast<std::size_t>(shape.elements()) * size_of(dtype));
+    char* data = nullptr;
+    if (!measuring()) {
+        ESCALIER_CHECK(used_ + bytes <= capacity_, "arena " + name_ + " is full");
+        data = memory_ + used_;
+    }
+    used_ += bytes;
+    return TensorView(data, dtype, shape);
+}
+
+Arenas Arenas::measuring() {
+    return {Arena("parameters"),  Arena("prepared weights"), Arena("gradients"), Arena("optimizer"),
+            Arena("activations"), Arena("communication"),    Arena("workspace"), Arena("data")};
+}
+
+Arenas Arenas::allocated(const Arenas& measured, Allocator& allocator) {
+    const auto make = [&](const Arena& arena) { return Arena(arena.name(), allocator, arena.used()); };
+    return {make(measured.parameters),  make(measured.prepared_weights),
+            make(measured.gradients),   make(measured.optimizer),
+            make(measured.activations), make(measured.communication),
+            make(measured.workspace),   make(measured.data)};
+}
+
+std::size_t Arenas::used() const {
+    return parameters.used() + prepared_weights.used() + gradients.used() + optimizer.used() +
+           activations.used() + communication.used() + workspace.used() + data.used();
+}
+
+}  // namespace escalier::device

@@ -1,0 +1,64 @@
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "device/device.h"
+
+namespace escalier::device {
+
+namespace {
+
+// Private pages, zero-filled by the kernel; large ones start on a huge page so that they can become huge
+// pages.
+class PageAllocator final : public Allocator {
+ public:
+    void* allocate(std::size_t bytes, const std::string& what) override {
+        const std::size_t length = rounded(bytes);
+        void* raw =
+            mmap(nullptr, length + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (raw == MAP_FAILED)
+            throw DeviceError("arena " + what + ": cannot allocate " + std::to_string(bytes) +
+                              " bytes: " + std::strerror(errno) +
+                              ". Lower train.micro_batch, or set train.recompute: full.");
+        char* begin = static_cast<char*>(raw);
+        char* memory = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(begin) + huge_page - 1) /
+                                               huge_page * huge_page);
+        if (memory != begin) munmap(begin, static_cast<std::size_t>(memory - begin));
+        const std::size_t tail = static_cast<std::size_t>(begin + length + huge_page - (memory + length));
+        if (tail) munmap(memory + length, tail);
+        madvise(memory, length, MADV_HUGEPAGE);
+        return memory;
+    }
+    void free(void* memory, std::size_t bytes) noexcept override { munmap(memory, rounded(bytes)); }
+
+ private:
+    static constexpr std::size_t huge_page = std::size_t{2} << 20;
+    static constexpr std::size_t page = 4096;
+    static std::size_t rounded(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+};
+
+class CpuDevice final : public Device {
+ public:
+    std::string description() const override { return "cpu"; }
+    Allocator& allocator() override { return allocator_; }
+    void copy_to_host(void* host, const void* device, std::size_t bytes) override {
+        std::memcpy(host, device, bytes);
+    }
+    void copy_from_host(void* device, const void* host, std::size_t bytes) override {
+        std::memcpy(device, host, bytes);
+    }
+    void synchronize() override {}
+
+ private:
+    PageAllocator allocator_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device() {
+    return std::make_unique<CpuDevice>();
+}
+
+}  // namespace escalier::device
