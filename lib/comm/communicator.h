@@ -13,11 +13,13 @@
 
 namespace escalier::comm {
 
-// An operation under way. Buffers stay untouched until done() or wait() said so.
-class Request {
+// One sum over a group, made once and run once a step: start() and what follows allocate nothing.
+// Buffers stay untouched from start() until done() or wait() said so; then start() may be called again.
+class AllReduce {
  public:
-    virtual ~Request() = default;
-    virtual bool done() = 0;                   // polls
+    virtual ~AllReduce() = default;
+    virtual void start() = 0;
+    virtual bool done() = 0;                   // polls; true before the first start()
     virtual void wait(const char* label) = 0;  // until done
 };
 
@@ -35,9 +37,11 @@ class Communicator {
     virtual void broadcast(TensorView x, int root, const char* label) = 0;
     virtual void barrier(const char* label) = 0;
 
-    // Started now, finished later; progress is made by poll() and by comm's own progress thread.
-    // scratch: all_reduce_scratch_elements(x) elements of x's dtype, untouched until done.
-    virtual std::unique_ptr<Request> start_all_reduce_sum(TensorView x, TensorView scratch) = 0;
+    // A sum that runs in the background: in rank order, bit for bit that of all_reduce_sum. Progress is made
+    // by done() and by comm's own progress thread. Every rank of the group makes and starts its operations in
+    // the same order; several may be under way at once. scratch: all_reduce_scratch_elements(x.elements())
+    // elements of x's dtype, untouched between start() and done.
+    virtual std::unique_ptr<AllReduce> make_all_reduce(TensorView x, TensorView scratch) = 0;
     virtual std::int64_t all_reduce_scratch_elements(std::int64_t elements) const = 0;
 
     // Split by color (negative: not a member, returns null), ranks ordered by key.
