@@ -21,8 +21,12 @@ enum class InstructionKind : std::uint8_t {
 };
 
 // Indices into the buffer rings and slots of one stage; -1 where the action has no such thing (the first
-// stage has no input buffer). A stage whose neighbour lives on the same rank shares the neighbour's buffer by
-// copy.
+// stage has no input buffer).
+//
+// Neighbouring stages on one rank (V placement's turn, pp = 1 with several chunks) exchange no message: the
+// producer writes straight into the consumer's buffer. Then `output_is_next_input` is set and `output` is an
+// index into the input ring of chunk StageBuffers::next_chunk; likewise `input_gradient_is_previous` and the
+// output-gradient ring of chunk previous_chunk. No send or receive instruction stands for them.
 struct Binding {
     int input = -1;                 // activation received: from its receive until I (or B) is done
     int output = -1;                // activation to send: from F until the send is complete
@@ -30,18 +34,21 @@ struct Binding {
     int input_gradient = -1;        // gradient to send: from I (or B) until the send is complete
     int forward_slot = -1;          // activations that only I needs: F to I
     int linear_input_slot = -1;     // inputs of linears, which W needs: F to W
-    int output_gradient_slot = -1;  // gradients of linears' outputs: I to W; 0 for B, which uses them at once
+    int output_gradient_slot = -1;  // gradients of linears' outputs: I to W; B needs it only meanwhile
+    bool output_is_next_input = false;
+    bool input_gradient_is_previous = false;
 };
 
 struct Instruction {
     InstructionKind kind;
-    Action action;  // for communication: the stage and micro-batch on this rank whose buffer it is
+    Action action;  // for communication: the action on this rank that fills or uses the buffer
     int chunk;
     int buffer = -1;
     Binding binding;  // compute only
 };
 
-// How many of each a stage needs; the sizes of the arenas follow from these.
+// How many of each a stage needs; the sizes of the arenas follow from these. A ring that another stage's
+// ring stands in for (see Binding) has size 0.
 struct StageBuffers {
     int stage = 0;
     int inputs = 0;
@@ -51,6 +58,8 @@ struct StageBuffers {
     int forward_slots = 0;
     int linear_input_slots = 0;
     int output_gradient_slots = 0;
+    int next_chunk = -1;      // chunk of stage + 1 when it lives on this rank
+    int previous_chunk = -1;  // chunk of stage - 1 when it lives on this rank
 };
 
 struct Program {

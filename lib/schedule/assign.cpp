@@ -1,0 +1,317 @@
+#include "schedule/assign.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "schedule/check.h"
+
+namespace escalier::schedule {
+namespace {
+
+std::size_t at(int i) {
+    return static_cast<std::size_t>(i);
+}
+
+bool is_input_backward(ActionKind kind) {
+    return kind == ActionKind::I || kind == ActionKind::B;
+}
+bool is_weight_backward(ActionKind kind) {
+    return kind == ActionKind::W || kind == ActionKind::B;
+}
+
+// What a stage sees of its neighbours.
+struct Neighbours {
+    bool receives_activation = false, receives_gradient = false;
+    bool sends_activation = false, sends_gradient = false;
+    bool next_is_local = false, previous_is_local = false;
+    std::vector<int> activation_order, gradient_order;  // micro-batches as the other end sends them
+};
+
+std::vector<Neighbours> find_neighbours(const Schedule& schedule) {
+    const int stages = schedule.stages();
+    std::vector<Neighbours> all(at(stages));
+    for (int stage = 0; stage + 1 < stages; ++stage) {
+        const bool local = schedule.rank_of(stage) == schedule.rank_of(stage + 1);
+        Neighbours& lower = all[at(stage)];
+        Neighbours& upper = all[at(stage + 1)];
+        lower.next_is_local = upper.previous_is_local = local;
+        lower.sends_activation = upper.receives_activation = !local;
+        upper.sends_gradient = lower.receives_gradient = !local && pass_of(schedule) == Pass::training;
+    }
+    for (const auto& actions : schedule.ranks) {
+        for (const Action& action : actions) {
+            if (action.kind == ActionKind::F && all[at(action.stage)].sends_activation)
+                all[at(action.stage + 1)].activation_order.push_back(action.micro_batch);
+            if (is_input_backward(action.kind) && all[at(action.stage)].sends_gradient)
+                all[at(action.stage - 1)].gradient_order.push_back(action.micro_batch);
+        }
+    }
+    return all;
+}
+
+// Counts the messages of one channel that must be held at once.
+class HeldMessages {
+ public:
+    explicit HeldMessages(const std::vector<int>& order) : index_(order.size()) {
+        for (std::size_t i = 0; i < order.size(); ++i) index_[at(order[i])] = static_cast<int>(i);
+    }
+    void use(int micro_batch) {
+        arrived_ = std::max(arrived_, index_[at(micro_batch)] + 1);
+        most_ = std::max(most_, arrived_ - released_);
+    }
+    void release() { ++released_; }
+    int ring_size() const { return std::min(static_cast<int>(index_.size()), most_ + 1); }
+
+ private:
+    std::vector<int> index_;
+    int arrived_ = 0, released_ = 0, most_ = 0;
+};
+
+// Hands out indices; without a limit it grows to what is asked for.
+class Pool {
+ public:
+    explicit Pool(int limit = -1) : limited_(limit >= 0), size_(std::max(limit, 0)) {
+        for (int i = size_; i-- > 0;) free_.push_back(i);
+    }
+    bool available() const { return !free_.empty() || !limited_; }
+    int take() {
+        ESCALIER_CHECK(available(), "a ring ran out of buffers");
+        if (free_.empty()) return size_++;
+        const int index = free_.back();
+        free_.pop_back();
+        return index;
+    }
+    void give_back(int index) { free_.push_back(index); }
+    int size() const { return size_; }
+
+ private:
+    bool limited_;
+    int size_;
+    std::vector<int> free_;
+};
+
+// What a micro-batch holds on a stage at the moment.
+struct Held {
+    ActionKind backward = ActionKind::B;  // B or I: what will use its gradient
+    int input = -1, output_gradient = -1;
+    int forward_slot = -1, linear_input_slot = -1, output_gradient_slot = -1;
+};
+
+struct ChunkState {
+    int stage = 0;
+    const Neighbours* neighbours = nullptr;
+    Pool inputs, output_gradients, forward_slots, linear_input_slots, output_gradient_slots;
+    int outputs = 0, input_gradients = 0;  // ring sizes
+    int sent_activations = 0, sent_gradients = 0;
+    std::size_t posted_activations = 0, posted_gradients = 0;
+    int weight_actions_left = 0;
+    int next_chunk = -1, previous_chunk = -1;
+    std::vector<Held> held;  // per micro-batch
+};
+
+class RankAssigner {
+ public:
+    RankAssigner(const Schedule& schedule, const std::vector<Neighbours>& neighbours, RingSizes& sizes,
+                 int rank)
+        : schedule_(schedule), forward_pass_(pass_of(schedule) == Pass::forward) {
+        program_.pp_rank = rank;
+        chunk_of_stage_.assign(at(schedule.stages()), -1);
+        for (int stage = 0; stage < schedule.stages(); ++stage) {
+            if (schedule.rank_of(stage) != rank) continue;
+            chunk_of_stage_[at(stage)] = static_cast<int>(chunks_.size());
+            ChunkState chunk;
+            chunk.stage = stage;
+            chunk.neighbours = &neighbours[at(stage)];
+            if (chunk.neighbours->receives_activation)
+                chunk.inputs = Pool(ring_size(sizes, stage, Ring::inputs));
+            if (chunk.neighbours->receives_gradient)
+                chunk.output_gradients = Pool(ring_size(sizes, stage, Ring::output_gradients));
+            chunk.outputs = ring_size(sizes, stage, Ring::outputs);
+            chunk.input_gradients = ring_size(sizes, stage, Ring::input_gradients);
+            chunk.held.resize(at(schedule.micro_batches));
+            chunks_.push_back(std::move(chunk));
+        }
+        for (ChunkState& chunk : chunks_) {
+            if (chunk.neighbours->next_is_local) chunk.next_chunk = chunk_of_stage_[at(chunk.stage + 1)];
+            if (chunk.neighbours->previous_is_local)
+                chunk.previous_chunk = chunk_of_stage_[at(chunk.stage - 1)];
+        }
+        for (const Action& action : schedule.ranks[at(rank)]) {
+            if (is_weight_backward(action.kind)) ++chunk_of(action).weight_actions_left;
+            if (is_input_backward(action.kind))
+                chunk_of(action).held[at(action.micro_batch)].backward = action.kind;
+        }
+    }
+
+    Program run() {
+        post_receives();
+        for (const Action& action : schedule_.ranks[at(program_.pp_rank)]) {
+            compute(action);
+            post_receives();
+        }
+        for (const ChunkState& chunk : chunks_)
+            program_.chunks.push_back(
+                {chunk.stage, chunk.inputs.size(), chunk.outputs, chunk.output_gradients.size(),
+                 chunk.input_gradients, chunk.forward_slots.size(), chunk.linear_input_slots.size(),
+                 chunk.output_gradient_slots.size(), chunk.next_chunk, chunk.previous_chunk});
+        return std::move(program_);
+    }
+
+ private:
+    ChunkState& chunk_of(const Action& action) { return chunks_[at(chunk_of_stage_[at(action.stage)])]; }
+
+    void emit(InstructionKind kind, const Action& action, int buffer, Binding binding = {}) {
+        program_.instructions.push_back({kind, action, chunk_of_stage_[at(action.stage)], buffer, binding});
+    }
+
+    void post_receives() {
+        for (ChunkState& chunk : chunks_) {
+            const auto& activations = chunk.neighbours->activation_order;
+            while (chunk.posted_activations < activations.size() && chunk.inputs.available()) {
+                const int mb = activations[chunk.posted_activations++];
+                chunk.held[at(mb)].input = chunk.inputs.take();
+                emit(InstructionKind::receive_activation, {ActionKind::F, chunk.stage, mb},
+                     chunk.held[at(mb)].input);
+            }
+            const auto& gradients = chunk.neighbours->gradient_order;
+            while (chunk.posted_gradients < gradients.size() && chunk.output_gradients.available()) {
+                const int mb = gradients[chunk.posted_gradients++];
+                chunk.held[at(mb)].output_gradient = chunk.output_gradients.take();
+                emit(InstructionKind::receive_gradient, {chunk.held[at(mb)].backward, chunk.stage, mb},
+                     chunk.held[at(mb)].output_gradient);
+            }
+        }
+    }
+
+    void compute(const Action& action) {
+        ChunkState& chunk = chunk_of(action);
+        Held& held = chunk.held[at(action.micro_batch)];
+        Binding binding;
+        if (action.kind == ActionKind::F) bind_forward(chunk, held, action, binding);
+        if (is_input_backward(action.kind)) bind_input_backward(chunk, held, action, binding);
+        if (is_weight_backward(action.kind)) {
+            binding.output_gradient = held.output_gradient;
+            binding.linear_input_slot = held.linear_input_slot;
+            binding.output_gradient_slot = held.output_gradient_slot;
+        }
+        emit(InstructionKind::compute, action, -1, binding);
+        if (action.kind == ActionKind::F && chunk.neighbours->sends_activation)
+            emit(InstructionKind::send_activation, action, binding.output);
+        if (is_input_backward(action.kind) && chunk.neighbours->sends_gradient)
+            emit(InstructionKind::send_gradient, action, binding.input_gradient);
+        release(chunk, held, action.kind);
+        if (is_weight_backward(action.kind) && --chunk.weight_actions_left == 0)
+            emit(InstructionKind::reduce_gradients, action, -1);
+    }
+
+    void bind_forward(ChunkState& chunk, Held& held, const Action& action, Binding& binding) {
+        if (chunk.neighbours->receives_activation)
+            ESCALIER_CHECK(held.input >= 0, "no receive was posted for " + cell(action));
+        held.forward_slot = chunk.forward_slots.take();
+        held.linear_input_slot = chunk.linear_input_slots.take();
+        binding.input = held.input;
+        binding.forward_slot = held.forward_slot;
+        binding.linear_input_slot = held.linear_input_slot;
+        if (chunk.neighbours->sends_activation) {
+            binding.output = chunk.sent_activations++ % chunk.outputs;
+        } else if (chunk.next_chunk >= 0) {
+            ChunkState& next = chunks_[at(chunk.next_chunk)];
+            binding.output = next.held[at(action.micro_batch)].input = next.inputs.take();
+            binding.output_is_next_input = true;
+        }
+    }
+
+    void bind_input_backward(ChunkState& chunk, Held& held, const Action& action, Binding& binding) {
+        if (chunk.neighbours->receives_gradient)
+            ESCALIER_CHECK(held.output_gradient >= 0, "no receive was posted for " + cell(action));
+        held.output_gradient_slot = chunk.output_gradient_slots.take();
+        binding.input = held.input;
+        binding.output_gradient = held.output_gradient;
+        binding.forward_slot = held.forward_slot;
+        binding.linear_input_slot = held.linear_input_slot;
+        binding.output_gradient_slot = held.output_gradient_slot;
+        if (chunk.neighbours->sends_gradient) {
+            binding.input_gradient = chunk.sent_gradients++ % chunk.input_gradients;
+        } else if (chunk.previous_chunk >= 0) {
+            ChunkState& previous = chunks_[at(chunk.previous_chunk)];
+            binding.input_gradient = previous.held[at(action.micro_batch)].output_gradient =
+                previous.output_gradients.take();
+            binding.input_gradient_is_previous = true;
+        }
+    }
+
+    void release(ChunkState& chunk, Held& held, ActionKind kind) {
+        const auto give_back = [](Pool& pool, int& index) {
+            if (index >= 0) pool.give_back(index);
+            index = -1;
+        };
+        if (is_input_backward(kind) || forward_pass_) {
+            give_back(chunk.inputs, held.input);
+            give_back(chunk.forward_slots, held.forward_slot);
+        }
+        if (is_weight_backward(kind) || forward_pass_) {
+            give_back(chunk.output_gradients, held.output_gradient);
+            give_back(chunk.linear_input_slots, held.linear_input_slot);
+            give_back(chunk.output_gradient_slots, held.output_gradient_slot);
+        }
+    }
+
+    const Schedule& schedule_;
+    bool forward_pass_;
+    Program program_;
+    std::vector<int> chunk_of_stage_;
+    std::vector<ChunkState> chunks_;
+};
+
+}  // namespace
+
+int& ring_size(RingSizes& sizes, int stage, Ring ring) {
+    return sizes[at(stage)][static_cast<std::size_t>(ring)];
+}
+
+RingSizes least_ring_sizes(const Schedule& schedule) {
+    const std::vector<Neighbours> neighbours = find_neighbours(schedule);
+    const bool forward_pass = pass_of(schedule) == Pass::forward;
+    std::vector<HeldMessages> inputs, output_gradients;
+    for (const Neighbours& stage : neighbours) {
+        inputs.emplace_back(stage.activation_order);
+        output_gradients.emplace_back(stage.gradient_order);
+    }
+    for (const auto& actions : schedule.ranks) {
+        for (const Action& action : actions) {
+            const Neighbours& stage = neighbours[at(action.stage)];
+            HeldMessages& input = inputs[at(action.stage)];
+            HeldMessages& output_gradient = output_gradients[at(action.stage)];
+            if (stage.receives_activation) {
+                if (action.kind == ActionKind::F) input.use(action.micro_batch);
+                if (is_input_backward(action.kind) || forward_pass) input.release();
+            }
+            if (stage.receives_gradient) {
+                if (is_input_backward(action.kind)) output_gradient.use(action.micro_batch);
+                if (is_weight_backward(action.kind)) output_gradient.release();
+            }
+        }
+    }
+    RingSizes sizes(neighbours.size());
+    for (int stage = 0; stage < schedule.stages(); ++stage) {
+        const Neighbours& around = neighbours[at(stage)];
+        const int two = std::min(2, schedule.micro_batches);
+        ring_size(sizes, stage, Ring::outputs) = around.sends_activation ? two : 0;
+        ring_size(sizes, stage, Ring::input_gradients) = around.sends_gradient ? two : 0;
+        if (around.receives_activation) ring_size(sizes, stage, Ring::inputs) = inputs[at(stage)].ring_size();
+        if (around.receives_gradient)
+            ring_size(sizes, stage, Ring::output_gradients) = output_gradients[at(stage)].ring_size();
+    }
+    return sizes;
+}
+
+std::vector<Program> assign(const Schedule& schedule, const RingSizes& sizes) {
+    const std::vector<Neighbours> neighbours = find_neighbours(schedule);
+    RingSizes limits = sizes;
+    std::vector<Program> programs;
+    for (int rank = 0; rank < schedule.pp; ++rank)
+        programs.push_back(RankAssigner(schedule, neighbours, limits, rank).run());
+    return programs;
+}
+
+}  // namespace escalier::schedule

@@ -1,0 +1,111 @@
+#include "schedule/check.h"
+
+#include "core/error.h"
+
+namespace escalier::schedule {
+namespace {
+
+constexpr int kind_count = 4;
+
+class Completeness {
+ public:
+    explicit Completeness(const Schedule& schedule)
+        : schedule_(schedule),
+          seen_(static_cast<std::size_t>(kind_count) * static_cast<std::size_t>(schedule.stages()) *
+                static_cast<std::size_t>(schedule.micro_batches)) {}
+
+    void take(int rank, std::size_t position, const Action& action) {
+        rank_ = rank;
+        position_ = position;
+        current_ = &action;
+        if (action.stage < 0 || action.stage >= schedule_.stages())
+            refuse("there are stages 0 to " + std::to_string(schedule_.stages() - 1));
+        if (action.micro_batch < 0 || action.micro_batch >= schedule_.micro_batches)
+            refuse("there are micro-batches 0 to " + std::to_string(schedule_.micro_batches - 1));
+        if (const int home = schedule_.rank_of(action.stage); home != rank)
+            refuse("stage " + std::to_string(action.stage) + " lives on rank " + std::to_string(home));
+        if (has(action.kind, action)) refuse("it comes a second time");
+        switch (action.kind) {
+            case ActionKind::F:
+                break;
+            case ActionKind::B:
+                need(ActionKind::F, action);
+                if (has(ActionKind::I, action)) refuse("this backward is already done in halves, I and W");
+                break;
+            case ActionKind::I:
+                need(ActionKind::F, action);
+                if (has(ActionKind::B, action)) refuse("this backward is already done as a whole, B");
+                break;
+            case ActionKind::W:
+                if (has(ActionKind::B, action)) refuse("this backward is already done as a whole, B");
+                need(ActionKind::I, action);
+                break;
+        }
+        seen_[index(action.kind, action)] = true;
+    }
+
+    void finish(Pass pass) {
+        current_ = nullptr;
+        for (int stage = 0; stage < schedule_.stages(); ++stage) {
+            for (int mb = 0; mb < schedule_.micro_batches; ++mb) {
+                const Action action{ActionKind::F, stage, mb};
+                rank_ = schedule_.rank_of(stage);
+                if (!has(ActionKind::F, action)) refuse(cell(action) + " is missing");
+                if (pass == Pass::forward || has(ActionKind::B, action)) continue;
+                if (!has(ActionKind::I, action))
+                    refuse(cell({ActionKind::B, stage, mb}) + " (or I and W) is missing");
+                if (!has(ActionKind::W, action)) refuse(cell({ActionKind::W, stage, mb}) + " is missing");
+            }
+        }
+    }
+
+ private:
+    std::size_t index(ActionKind kind, const Action& action) const {
+        return (static_cast<std::size_t>(kind) * static_cast<std::size_t>(schedule_.stages()) +
+                static_cast<std::size_t>(action.stage)) *
+                   static_cast<std::size_t>(schedule_.micro_batches) +
+               static_cast<std::size_t>(action.micro_batch);
+    }
+    bool has(ActionKind kind, const Action& action) const { return seen_[index(kind, action)]; }
+    void need(ActionKind kind, const Action& action) const {
+        if (!has(kind, action))
+            refuse(cell({kind, action.stage, action.micro_batch}) + " must come before it");
+    }
+    [[noreturn]] void refuse(const std::string& why) const {
+        std::string place = "schedule `" + schedule_.kind + "`, rank " + std::to_string(rank_);
+        if (current_ != nullptr)
+            place += ", action " + std::to_string(position_) + " (" + cell(*current_) + ")";
+        throw ConfigError(place + ": " + why);
+    }
+
+    const Schedule& schedule_;
+    std::vector<bool> seen_;
+    int rank_ = 0;
+    std::size_t position_ = 0;
+    const Action* current_ = nullptr;
+};
+
+}  // namespace
+
+Pass pass_of(const Schedule& schedule) {
+    for (const auto& actions : schedule.ranks)
+        for (const Action& action : actions)
+            if (action.kind != ActionKind::F) return Pass::training;
+    return Pass::forward;
+}
+
+void check_complete(const Schedule& schedule, Pass pass) {
+    if (schedule.pp < 1 || schedule.chunks < 1 || schedule.micro_batches < 1 ||
+        schedule.ranks.size() != static_cast<std::size_t>(schedule.pp))
+        throw ConfigError("schedule `" + schedule.kind + "` has rows for " +
+                          std::to_string(schedule.ranks.size()) + " ranks, expected " +
+                          std::to_string(schedule.pp));
+    Completeness completeness(schedule);
+    for (int rank = 0; rank < schedule.pp; ++rank) {
+        const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
+        for (std::size_t i = 0; i < actions.size(); ++i) completeness.take(rank, i, actions[i]);
+    }
+    completeness.finish(pass);
+}
+
+}  // namespace escalier::schedule

@@ -1,0 +1,21 @@
+// What makes a list of actions a schedule at all, before anything is said about time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedule/action.h"
+
+namespace escalier::schedule {
+
+// training: every F, and B or I and W, of every stage and micro-batch. forward: every F and nothing else.
+enum class Pass : std::uint8_t { training, forward };
+
+// forward when the schedule has forward actions only.
+Pass pass_of(const Schedule& schedule);
+
+// Every action of the pass exactly once, on the rank that holds its stage, and on that rank F before I or B,
+// I before W. ConfigError with rank, position and action of the first that is wrong.
+void check_complete(const Schedule& schedule, Pass pass);
+
+}  // namespace escalier::schedule

@@ -1,0 +1,45 @@
+// From a kind of schedule and a size to a schedule. A new kind is one function and one row of the table.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "schedule/action.h"
+
+namespace escalier::schedule {
+
+enum class BackwardOrder : std::uint8_t { fifo, lifo };
+
+struct GenerateOptions {
+    std::string kind = "1f1b";
+    int pp = 1;
+    int chunks = 1;
+    int micro_batches = 1;
+    BackwardOrder backward = BackwardOrder::fifo;
+};
+
+struct Kind {
+    std::string_view name;
+    std::string_view description;
+    std::string_view constraint;  // on sizes, as users read it
+    bool exact;     // same losses and weights as 1f1b to the bit: weight gradients in micro-batch order
+    bool has_lifo;  // also comes with the backward passes in reverse (never exact)
+    Schedule (*generate)(const GenerateOptions&);
+};
+
+std::span<const Kind> kinds();
+// Null for a name that is not in the table.
+const Kind* find_kind(std::string_view name);
+// The kind closest in spelling, for messages; empty when none is near.
+std::string_view nearest_kind(std::string_view name);
+// "fifo" or "lifo"; ConfigError otherwise.
+BackwardOrder parse_backward_order(std::string_view text);
+
+// ConfigError for an unknown kind (with the nearest one) and for a size that the kind does not allow.
+Schedule generate(const GenerateOptions& options);
+
+// Only the forward actions of a schedule, in their order: for validation. lower() takes it, prove() does not.
+Schedule forward_only(Schedule schedule);
+
+}  // namespace escalier::schedule

@@ -1,0 +1,58 @@
+#include "schedule/prove.h"
+
+#include <algorithm>
+
+#include "schedule/check.h"
+#include "schedule/event_graph.h"
+#include "schedule/lower.h"
+
+namespace escalier::schedule {
+namespace {
+
+// Most activations alive on a rank at once when those of a micro-batch die with `last` (or B).
+int peak(const std::vector<Action>& actions, ActionKind last) {
+    int alive = 0, most = 0;
+    for (const Action& action : actions) {
+        if (action.kind == ActionKind::F) most = std::max(most, ++alive);
+        if (action.kind == last || action.kind == ActionKind::B) --alive;
+    }
+    return most;
+}
+
+std::vector<bool> ascending_stages(const Schedule& schedule) {
+    std::vector<bool> ascending(static_cast<std::size_t>(schedule.stages()), true);
+    std::vector<int> latest(ascending.size(), -1);
+    for (const auto& actions : schedule.ranks) {
+        for (const Action& action : actions) {
+            if (action.kind != ActionKind::B && action.kind != ActionKind::W) continue;
+            const auto stage = static_cast<std::size_t>(action.stage);
+            if (action.micro_batch < latest[stage]) ascending[stage] = false;
+            latest[stage] = action.micro_batch;
+        }
+    }
+    return ascending;
+}
+
+}  // namespace
+
+Proof prove(const Schedule& schedule, const std::vector<Program>& programs) {
+    check_complete(schedule, Pass::training);
+    const EventGraph graph(schedule, programs);
+    graph.require_complete(graph.evaluate(Durations::uniform(schedule.stages(), 1, 1, 1, 0)), schedule.kind);
+    Proof proof;
+    for (const auto& actions : schedule.ranks) {
+        proof.peak_until_weight.push_back(peak(actions, ActionKind::W));
+        proof.peak_until_input.push_back(peak(actions, ActionKind::I));
+    }
+    proof.ascending = ascending_stages(schedule);
+    proof.exact = std::find(proof.ascending.begin(), proof.ascending.end(), false) == proof.ascending.end();
+    proof.messages = graph.messages();
+    return proof;
+}
+
+Proof prove(const Schedule& schedule) {
+    check_complete(schedule, Pass::training);
+    return prove(schedule, lower(schedule));
+}
+
+}  // namespace escalier::schedule

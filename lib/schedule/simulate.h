@@ -1,0 +1,47 @@
+// When every action of a schedule starts and ends, given durations.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedule/action.h"
+#include "schedule/program.h"
+
+namespace escalier::schedule {
+
+// In any one unit of time. B takes input_gradient + weight_gradient.
+struct Durations {
+    std::vector<double> forward;  // per stage
+    std::vector<double> input_gradient;
+    std::vector<double> weight_gradient;
+    double transfer = 0;  // per message; messages of one channel move one after the other
+
+    static Durations uniform(int stages, double forward, double input_gradient, double weight_gradient,
+                             double transfer);
+};
+
+struct TimedAction {
+    Action action;
+    double start;
+    double end;
+};
+
+struct Timeline {
+    std::vector<std::vector<TimedAction>> ranks;
+    double makespan = 0;
+    std::vector<double> busy;  // per rank, time inside actions
+    std::vector<double> idle;  // per rank: (makespan - busy) / makespan
+    double idle_share = 0;     // mean of idle
+    // Zero-bubble paper's definition: longest time from a rank's first start to its last end, and
+    // (span - mean busy) / span. It leaves the stagger of the ranks out.
+    double span = 0;
+    double span_idle_share = 0;
+    std::int64_t messages = 0;
+};
+
+// With unlimited buffers.
+Timeline simulate(const Schedule& schedule, const Durations& durations);
+// With the buffers and posting times of the programs (of lower, one per rank).
+Timeline simulate(const Schedule& schedule, const std::vector<Program>& programs, const Durations& durations);
+
+}  // namespace escalier::schedule
