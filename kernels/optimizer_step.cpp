@@ -1,0 +1,81 @@
+#include "kernels/optimizer_step.h"
+
+#include <cmath>
+
+#include "kernels/common/blocks.h"
+#include "kernels/common/cpu_twins.h"
+#include "kernels/common/simd.h"
+
+namespace escalier::kernels::cpu {
+namespace {
+
+struct AdamwFactors {
+    float decay;  // 1 - lr * weight_decay
+    float beta1, one_minus_beta1, beta2, one_minus_beta2;
+    float step_size;          // lr / (1 - beta1^step)
+    float rsqrt_correction2;  // 1 / sqrt(1 - beta2^step)
+    float eps, gradient_scale;
+};
+
+AdamwFactors factors_of(const AdamwParameters& p) {
+    const double step = static_cast<double>(p.step);
+    const double correction1 = 1.0 - std::pow(static_cast<double>(p.beta1), step);
+    const double correction2 = 1.0 - std::pow(static_cast<double>(p.beta2), step);
+    return {static_cast<float>(1.0 - static_cast<double>(p.lr) * p.weight_decay),
+            p.beta1,
+            static_cast<float>(1.0 - static_cast<double>(p.beta1)),
+            p.beta2,
+            static_cast<float>(1.0 - static_cast<double>(p.beta2)),
+            static_cast<float>(p.lr / correction1),
+            static_cast<float>(1.0 / std::sqrt(correction2)),
+            p.eps,
+            p.gradient_scale};
+}
+
+ESCALIER_VECTORIZED void adamw_range(float* __restrict weight, const float* __restrict gradient,
+                                     float* __restrict m, float* __restrict v, std::int64_t n,
+                                     const AdamwFactors& factors) {
+    const AdamwFactors f = factors;
+    for (std::int64_t i = 0; i < n; ++i) {
+        const float g = gradient[i] * f.gradient_scale;
+        m[i] = f.beta1 * m[i] + f.one_minus_beta1 * g;
+        v[i] = f.beta2 * v[i] + f.one_minus_beta2 * g * g;
+        const float denominator = std::sqrt(v[i]) * f.rsqrt_correction2 + f.eps;
+        weight[i] = weight[i] * f.decay - f.step_size * m[i] / denominator;
+    }
+}
+
+ESCALIER_VECTORIZED void sgd_range(float* __restrict weight, const float* __restrict gradient, std::int64_t n,
+                                   const SgdParameters& parameters) {
+    const SgdParameters p = parameters;
+    for (std::int64_t i = 0; i < n; ++i)
+        weight[i] -= p.lr * (gradient[i] * p.gradient_scale + p.weight_decay * weight[i]);
+}
+
+}  // namespace
+
+void adamw_step(const OpContext& context, TensorView weight, TensorView gradient, TensorView m, TensorView v,
+                const AdamwParameters& parameters) {
+    const std::int64_t n = weight.elements();
+    ESCALIER_CHECK(gradient.elements() == n && m.elements() == n && v.elements() == n, "shapes differ");
+    ESCALIER_CHECK(parameters.step >= 1, "steps count from 1");
+    const AdamwFactors factors = factors_of(parameters);
+    float *w = weight.as<float>(), *first = m.as<float>(), *second = v.as<float>();
+    const float* g = gradient.as<float>();
+    for_blocks(context, n, elements_per_task, [&](std::int64_t begin, std::int64_t end, int) {
+        adamw_range(w + begin, g + begin, first + begin, second + begin, end - begin, factors);
+    });
+}
+
+void sgd_step(const OpContext& context, TensorView weight, TensorView gradient,
+              const SgdParameters& parameters) {
+    const std::int64_t n = weight.elements();
+    ESCALIER_CHECK(gradient.elements() == n, "shapes differ");
+    float* w = weight.as<float>();
+    const float* g = gradient.as<float>();
+    for_blocks(context, n, elements_per_task, [&](std::int64_t begin, std::int64_t end, int) {
+        sgd_range(w + begin, g + begin, end - begin, parameters);
+    });
+}
+
+}  // namespace escalier::kernels::cpu
