@@ -32,14 +32,19 @@ inline float uniform(std::uint32_t bits) {
     return static_cast<float>(bits >> 8) * 0x1p-24f;
 }
 
-// Standard normal number `index` of the stream (seed, stream): Box-Muller in double, one block per number.
-inline float normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
-    const PhiloxBlock block = philox(seed, stream, index);
+// Standard normals 2 * pair and 2 * pair + 1 of the stream (seed, stream): Box-Muller in double.
+inline std::array<float, 2> normal_pair(std::uint64_t seed, std::uint64_t stream, std::uint64_t pair) {
+    const PhiloxBlock block = philox(seed, stream, pair);
     const std::uint64_t a = (std::uint64_t{block[0]} << 32 | block[1]) >> 11;
     const std::uint64_t b = (std::uint64_t{block[2]} << 32 | block[3]) >> 11;
     const double u1 = (static_cast<double>(a) + 1.0) * 0x1p-53;  // (0, 1]
     const double u2 = static_cast<double>(b) * 0x1p-53;          // [0, 1)
-    return static_cast<float>(std::sqrt(-2.0 * std::log(u1)) * std::cos(6.283185307179586476925 * u2));
+    const double radius = std::sqrt(-2.0 * std::log(u1)), angle = 6.283185307179586476925 * u2;
+    return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
+}
+
+inline float normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+    return normal_pair(seed, stream, index / 2)[index % 2];
 }
 
 // 64-bit FNV-1a: names a stream after a parameter.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/compute_pool.h"
 #include "core/tensor_view.h"
 
 namespace escalier::model {
@@ -52,8 +53,11 @@ struct Parameter {
 
 using ParameterList = std::vector<Parameter>;
 
-// Numbers of entries of the whole model: global_index lies in [0, it).
+// global_index lies in [0, count_global_entries(L)), on every grid.
+int count_global_entries(std::int64_t num_layers);
+
 // Fills every weight with its initial values: functions of (seed, name, global element), whatever the grid.
-void initialize(const ParameterList& parameters, std::uint64_t seed, std::int64_t num_layers);
+void initialize(const ParameterList& parameters, std::uint64_t seed, std::int64_t num_layers,
+                ComputePool& pool);
 
 }  // namespace escalier::model

@@ -1,0 +1,123 @@
+// One pipeline stage of the real model: embedding (first stage), blocks, loss head (last stage).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "device/arena.h"
+#include "model/block.h"
+#include "model/embedding.h"
+#include "model/loss_head.h"
+#include "model/stage.h"
+#include "model/stage_storage.h"
+
+namespace escalier::model {
+
+// Which part of the model a stage is.
+struct StagePart {
+    int stage = 0;
+    std::int64_t first_layer = 0, last_layer = 0;  // [first, last)
+    bool has_embedding = false, has_head = false;
+};
+
+// What all stages of a rank share.
+struct RankShared {
+    RankShared(const ModelContext& context, device::Arenas& arenas);
+
+    BlockScratch scratch;
+    TensorView rope_table;  // llama only
+};
+
+class StageModel final : public Stage {
+ public:
+    // In measuring arenas the stage only counts and must not run. tied_table: the embedding's weight where it
+    // lives on this rank and the head is tied to it, else null.
+    StageModel(const ModelContext& context, const StagePart& part, const RecomputePlan& recompute,
+               bool split_backward, const schedule::StageBuffers& buffers, int micro_batches,
+               device::Arenas& arenas, const RankShared& shared, const Weight* tied_table);
+
+    const ParameterList& parameters() const { return registry_.parameters(); }
+    const Weight* embedding_table() const { return embedding_ ? &embedding_->table() : nullptr; }
+
+    // After weights changed: brings their prepared forms up to date.
+    void prepare_weights() const;
+    void begin_step(const StepInputs& inputs);
+    // Sum of the token losses of each micro-batch; the last stage's, after its F.
+    std::span<const double> micro_batch_losses() const { return losses_; }
+    LossHead& head() { return *head_; }
+
+    std::span<const Segment> segments(schedule::ActionKind kind) const override;
+    void run(int segment, const StageIo& io) override;
+
+ private:
+    // A segment's code: a member function and what it works on (a layer within the stage, a chunk of the
+    // head).
+    using Function = void (StageModel::*)(int index, const StageIo& io);
+    struct Plan {
+        std::vector<Segment> segments;
+        std::vector<Function> functions;
+        std::vector<int> indices;
+    };
+
+    void plan_forward();
+    void plan_recompute(Plan& plan, int first, int last);
+    void plan_backward(Plan& plan, bool input_half, bool weight_half);
+    void compute(Plan& plan, Function function, int index, const std::string& label);
+    void collective(Plan& plan, Function function, int index, const std::string& label);
+    Plan& plan_of(schedule::ActionKind kind) { return plans_[static_cast<std::size_t>(kind)]; }
+    const Plan& plan_of(schedule::ActionKind kind) const { return plans_[static_cast<std::size_t>(kind)]; }
+    std::string layer_name(int layer) const;
+
+    BlockState forward_state(int layer, const StageIo& io) const;
+    BlockState backward_state(int layer, const StageIo& io) const;
+    TensorView tokens(const StageIo& io) const;
+    TensorView targets(const StageIo& io) const;
+    std::uint64_t first_sample(const StageIo& io) const;
+
+    void embed(int, const StageIo& io);
+    void reduce_embedding(int, const StageIo& io);
+    void finish_embedding(int, const StageIo& io);
+    void block_attention(int layer, const StageIo& io);
+    void block_mlp(int layer, const StageIo& io);
+    void block_output(int layer, const StageIo& io);
+    void reduce_delta(int layer, const StageIo& io);
+    void head_norm(int, const StageIo& io);
+    void head_logits(int chunk, const StageIo& io);
+    void head_exchange(int chunk, const StageIo& io);
+    void head_finish(int chunk, const StageIo& io);
+    void head_reduce(int, const StageIo& io);
+    void head_backward(int, const StageIo& io);
+    void recompute_block_attention(int layer, const StageIo& io);
+    void recompute_attention_only(int layer, const StageIo& io);
+    void recompute_mlp_hidden(int layer, const StageIo& io);
+    void recompute_mlp_output(int layer, const StageIo& io);
+    void recompute_output(int layer, const StageIo& io);
+    void backward_mlp(int layer, const StageIo& io);
+    void reduce_dnorm(int layer, const StageIo& io);
+    void backward_attention(int layer, const StageIo& io);
+    void backward_input(int layer, const StageIo& io);
+    void weight_gradients(int layer, const StageIo& io);
+    void backward_embedding(int, const StageIo& io);
+
+    ModelContext context_;
+    StagePart part_;
+    StageExtent extent_;
+    const RankShared& shared_;
+    Registry registry_;
+    StageStorage storage_;
+    std::optional<Embedding> embedding_;
+    std::vector<Block> blocks_;
+    std::optional<LossHead> head_;
+
+    std::vector<Plan> plans_;
+    StepInputs step_;
+    std::vector<double> losses_;
+    const char* label_ = "";  // of the segment that runs
+    // How many micro-batches of this step have gone through F, the input half and the weight half: the first
+    // one overwrites its accumulators.
+    int forwards_done_ = 0, input_halves_done_ = 0, weight_halves_done_ = 0;
+};
+
+}  // namespace escalier::model

@@ -1,0 +1,160 @@
+#include "model/stage_storage.h"
+
+#include <algorithm>
+
+namespace escalier::model {
+
+using config::Recompute;
+
+StageStorage::StageStorage(const ModelContext& context, const StageExtent& extent,
+                           const schedule::StageBuffers& buffers, device::Arena& activations,
+                           device::Arena& workspace)
+    : context_(context), extent_(extent) {
+    const ModelShape& s = context.shape;
+    if (extent.recompute.kind != Recompute::none) {
+        const std::int64_t group = full() ? std::min(extent.recompute.every, extent.layers) : 1;
+        for (std::int64_t i = 0; i < group; ++i) {
+            recomputed_.push_back(take_activations(workspace, context));
+            recomputed_inputs_.push_back(take_linear_inputs(workspace, context));
+        }
+    }
+    for (int slot = 0; slot < buffers.forward_slots; ++slot)
+        forward_slots_.push_back(take_forward_slot(activations));
+    for (int slot = 0; slot < buffers.linear_input_slots; ++slot) {
+        input_slots_.emplace_back();
+        for (std::int64_t layer = 0; layer < extent.layers; ++layer)
+            input_slots_.back().push_back(take_kept_inputs(activations));
+    }
+    const int gradient_slots = std::max(1, buffers.output_gradient_slots);
+    for (int slot = 0; slot < gradient_slots; ++slot)
+        gradient_slots_.push_back(take_gradient_slot(activations));
+    if (extent.has_head) head_input_ = workspace.take(DType::f32, {s.rows, s.hidden});
+}
+
+StageStorage::ForwardSlot StageStorage::take_forward_slot(device::Arena& activations) const {
+    const ModelShape& s = context_.shape;
+    const Shape residual = {s.rows, s.hidden};
+    ForwardSlot slot;
+    if (extent_.has_embedding) slot.embedding_output = activations.take(DType::f32, residual);
+    if (extent_.has_head) slot.head_gradient = activations.take(DType::f32, residual);
+    for (std::int64_t layer = 0; layer < extent_.layers; ++layer) {
+        const bool last = layer + 1 == extent_.layers;  // its output is a boundary tensor
+        BlockActivations a;
+        if (full()) {
+            if (!last && layer == extent_.recompute.last_of_group(layer, extent_.layers))
+                a.output = activations.take(DType::f32, residual);
+        } else {
+            a = take_activations(activations, context_, !last, extent_.recompute.kind == Recompute::none);
+        }
+        slot.layers.push_back(a);
+    }
+    return slot;
+}
+
+BlockLinearInputs StageStorage::take_kept_inputs(device::Arena& activations) const {
+    if (full()) return {};
+    return take_linear_inputs(activations, context_, extent_.recompute.kind == Recompute::none);
+}
+
+StageStorage::GradientSlot StageStorage::take_gradient_slot(device::Arena& activations) const {
+    const ModelShape& s = context_.shape;
+    const Shape residual = {s.rows, s.hidden};
+    GradientSlot slot;
+    // With B, a layer's gradients are used up before the next layer starts: one set serves all layers, and
+    // the residual gradients alternate between two buffers.
+    const auto count = [&](std::int64_t shared) { return extent_.split_backward ? extent_.layers : shared; };
+    std::vector<BlockOutputGradients> gradients;
+    for (std::int64_t i = 0; i < count(1); ++i)
+        gradients.push_back(take_output_gradients(activations, context_));
+    std::vector<TensorView> residuals;
+    for (std::int64_t i = 0; i < count(2); ++i) residuals.push_back(activations.take(DType::f32, residual));
+    std::vector<BlockLinearInputs> inputs;
+    if (extent_.recompute.kind == Recompute::attention) {
+        for (std::int64_t i = 0; i < count(1); ++i)
+            inputs.push_back({{}, activations.take(DType::f32, {s.rows, s.attention_width()}), {}, {}});
+    } else if (full() && extent_.split_backward) {
+        for (std::int64_t i = 0; i < extent_.layers; ++i)
+            inputs.push_back(take_linear_inputs(activations, context_));
+    }
+    for (std::int64_t layer = 0; layer < extent_.layers; ++layer) {
+        const auto at = [&](std::int64_t shared) { return static_cast<std::size_t>(layer % count(shared)); };
+        slot.layers.push_back(gradients[at(1)]);
+        slot.residual_gradients.push_back(residuals[at(2)]);
+        if (!inputs.empty()) slot.recomputed_inputs.push_back(inputs[at(1)]);
+    }
+    // Layer 0's input gradient must not alias its output gradient, which W still reads.
+    if (extent_.has_embedding)
+        slot.bottom_gradient = extent_.split_backward ? activations.take(DType::f32, residual) : residuals[1];
+    return slot;
+}
+
+TensorView StageStorage::layer_input(std::int64_t layer, const schedule::Binding& binding,
+                                     const Boundary& boundary) const {
+    if (layer > 0) return layer_output(layer - 1, binding, boundary);
+    return extent_.has_embedding ? embedding_output(binding) : boundary.input;
+}
+
+TensorView StageStorage::layer_output(std::int64_t layer, const schedule::Binding& binding,
+                                      const Boundary& boundary) const {
+    if (layer + 1 == extent_.layers) return extent_.has_head ? head_input_ : boundary.output;
+    if (full() && layer != extent_.recompute.last_of_group(layer, extent_.layers))
+        return recomputed_[static_cast<std::size_t>(layer % extent_.recompute.every)].output;
+    return forward_slots_[static_cast<std::size_t>(binding.forward_slot)]
+        .layers[static_cast<std::size_t>(layer)]
+        .output;
+}
+
+BlockState StageStorage::forward_state(std::int64_t layer, const schedule::Binding& binding,
+                                       const Boundary& boundary) const {
+    const auto at = static_cast<std::size_t>(layer);
+    BlockState state;
+    state.input = layer_input(layer, binding, boundary);
+    state.output = layer_output(layer, binding, boundary);
+    if (full()) {
+        const auto in_group = static_cast<std::size_t>(layer % extent_.recompute.every);
+        state.a = recomputed_[in_group];
+        state.x = recomputed_inputs_[in_group];
+        return state;
+    }
+    state.a = forward_slots_[static_cast<std::size_t>(binding.forward_slot)].layers[at];
+    state.x = input_slots_[static_cast<std::size_t>(binding.linear_input_slot)][at];
+    if (extent_.recompute.kind == Recompute::attention) {
+        state.a.lse = recomputed_[0].lse;
+        state.x.attention = recomputed_inputs_[0].attention;
+    }
+    return state;
+}
+
+BlockState StageStorage::backward_state(std::int64_t layer, const schedule::Binding& binding,
+                                        const Boundary& boundary) const {
+    const auto at = static_cast<std::size_t>(layer);
+    const GradientSlot& slot = gradient_slots_[static_cast<std::size_t>(binding.output_gradient_slot)];
+    BlockState state = forward_state(layer, binding, boundary);
+    if (extent_.recompute.kind == Recompute::attention)
+        state.x.attention = slot.recomputed_inputs[at].attention;
+    else if (full() && extent_.split_backward)
+        state.x = slot.recomputed_inputs[at];
+    state.g = slot.layers[at];
+    const bool last = layer + 1 == extent_.layers;
+    state.doutput = !last              ? slot.residual_gradients[at]
+                    : extent_.has_head ? head_gradient(binding)
+                                       : boundary.output_gradient;
+    state.dinput = layer > 0               ? slot.residual_gradients[at - 1]
+                   : extent_.has_embedding ? slot.bottom_gradient
+                                           : boundary.input_gradient;
+    return state;
+}
+
+TensorView StageStorage::embedding_output(const schedule::Binding& binding) const {
+    return forward_slots_[static_cast<std::size_t>(binding.forward_slot)].embedding_output;
+}
+
+TensorView StageStorage::embedding_gradient(const schedule::Binding& binding) const {
+    return gradient_slots_[static_cast<std::size_t>(binding.output_gradient_slot)].bottom_gradient;
+}
+
+TensorView StageStorage::head_gradient(const schedule::Binding& binding) const {
+    return forward_slots_[static_cast<std::size_t>(binding.forward_slot)].head_gradient;
+}
+
+}  // namespace escalier::model
