@@ -19,21 +19,28 @@ struct RunConfig {
     std::string device = "auto";  // auto | cpu
     AutoInt threads;              // compute threads per rank; auto: allowed cores / local ranks
     std::int64_t comm_timeout_s = 120;
+
+    bool operator==(const RunConfig&) const = default;
 };
 
 enum class Arch { gpt2, llama };
 
 // Frequencies of RoPE stretched as Llama 3.1 does (formats.md section 2.3).
 struct RopeScaling {
+    std::string type = "llama3";
     double factor = 8.0;
     double low_freq_factor = 1.0;
     double high_freq_factor = 4.0;
     std::int64_t original_max_positions = 8192;
+
+    bool operator==(const RopeScaling&) const = default;
 };
 
 struct RopeConfig {
     double theta = 10000.0;
     std::optional<RopeScaling> scaling;
+
+    bool operator==(const RopeConfig&) const = default;
 };
 
 struct ModelConfig {
@@ -53,12 +60,16 @@ struct ModelConfig {
     double norm_eps = 1e-5;
     RopeConfig rope;       // llama only
     double dropout = 0.0;  // after the embedding and after each residual branch
+
+    bool operator==(const ModelConfig&) const = default;
 };
 
 struct ParallelConfig {
     std::int64_t tp = 1;
     std::int64_t pp = 1;
     std::int64_t dp = 0;  // auto (0 before resolving): ranks / (tp * pp)
+
+    bool operator==(const ParallelConfig&) const = default;
 };
 
 struct PipelineConfig {
@@ -66,20 +77,24 @@ struct PipelineConfig {
     std::string backward = "fifo";               // fifo | lifo, gpipe only
     std::string layout = "balanced";             // balanced | even; empty once layers_per_stage is explicit
     std::vector<std::int64_t> layers_per_stage;  // explicit list in YAML, or resolved
+
+    bool operator==(const PipelineConfig&) const = default;
 };
 
 enum class Recompute { none, attention, full };
 
 struct TrainConfig {
-    std::int64_t seq_len = 0;
+    std::int64_t seq_len = 0;  // tokens; auto: 256, or max_positions where that is less
     std::int64_t micro_batch = 1;
     std::int64_t global_batch = 0;  // auto: micro_batch * dp
-    std::int64_t steps = 0;
+    std::int64_t steps = 100;
     std::string dtype = "auto";  // auto | fp32
     // none | attention | full, {every: k} (full over groups of k layers), or one entry per stage. Resolved:
     // one per stage.
     std::vector<Recompute> recompute = {Recompute::none};
     std::int64_t recompute_every = 1;
+
+    bool operator==(const TrainConfig&) const = default;
 };
 
 struct OptimizerConfig {
@@ -89,6 +104,8 @@ struct OptimizerConfig {
     double eps = 1e-8;
     double weight_decay = 0.1;  // matrices only
     double clip_grad = 1.0;     // 0: off
+
+    bool operator==(const OptimizerConfig&) const = default;
 };
 
 struct LrConfig {
@@ -97,11 +114,15 @@ struct LrConfig {
     std::string schedule = "cosine";  // constant | linear | cosine | wsd | inverse_sqrt
     std::int64_t warmup_steps = 0;
     AutoInt decay_steps;  // auto: train.steps; wsd: the length of the last, falling part, auto = steps / 10
+
+    bool operator==(const LrConfig&) const = default;
 };
 
 struct DataSource {
     std::string path;
     double weight = 1.0;
+
+    bool operator==(const DataSource&) const = default;
 };
 
 struct DataConfig {
@@ -110,16 +131,22 @@ struct DataConfig {
     std::string split = "98,2,0";    // train, validation, test shares
     std::string order = "native";    // native | megatron
     std::string tokenizer = "byte";  // byte | sp:PATH
+
+    bool operator==(const DataConfig&) const = default;
 };
 
 struct EvalConfig {
     std::int64_t every = 0;     // steps between validations; 0: off
     std::int64_t batches = 10;  // global batches of the fixed validation set
+
+    bool operator==(const EvalConfig&) const = default;
 };
 
 struct LogConfig {
     std::int64_t every = 1;
     bool jsonl = true;
+
+    bool operator==(const LogConfig&) const = default;
 };
 
 struct JobSpec {
@@ -137,6 +164,8 @@ struct JobSpec {
 
     // Micro-batches per replica and step; valid once resolved.
     std::int64_t micro_batches() const { return train.global_batch / (train.micro_batch * parallel.dp); }
+
+    bool operator==(const JobSpec&) const = default;
 };
 
 }  // namespace escalier::config

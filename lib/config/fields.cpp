@@ -1,0 +1,272 @@
+#include "config/fields.h"
+
+#include "config/number_text.h"
+
+namespace escalier::config {
+
+namespace {
+
+// Limits that keep every product of sizes (parameters, tokens, FLOPs) inside 64 bits.
+constexpr std::int64_t most_ranks = 1 << 20;
+constexpr std::int64_t most_layers = 1 << 14;
+constexpr std::int64_t most_hidden = 1 << 17;
+constexpr std::int64_t most_ffn = 1 << 20;
+constexpr std::int64_t most_heads = 1 << 14;
+constexpr std::int64_t most_head_dim = 1 << 12;
+constexpr std::int64_t most_vocab = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t most_sequence = 1 << 24;
+constexpr std::int64_t most_samples = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t most_steps = std::int64_t{1} << 40;
+
+FieldValue count(std::int64_t& at, std::int64_t min, std::int64_t max) {
+    return IntField{&at, {min, max, false}};
+}
+FieldValue count_or_auto(std::int64_t& at, std::int64_t max) {
+    return IntField{&at, {1, max, true}};
+}
+FieldValue count_or_auto(AutoInt& at, std::int64_t min, std::int64_t max) {
+    return AutoIntField{&at, {min, max, false}};
+}
+FieldValue real(double& at, RealRule rule) {
+    return RealField{&at, rule};
+}
+FieldValue yes_no(bool& at) {
+    return BoolField{&at};
+}
+FieldValue text(std::string& at) {
+    return TextField{&at, {}};
+}
+FieldValue one_of(std::string& at, std::vector<std::string> choices) {
+    return TextField{&at, {std::move(choices)}};
+}
+
+constexpr double unbounded = std::numeric_limits<double>::infinity();
+constexpr RealRule not_negative = {.min = 0.0, .max = unbounded};
+constexpr RealRule positive = {.min = 0.0, .max = unbounded, .min_open = true};
+constexpr RealRule share_below_one = {.min = 0.0, .max = 1.0, .max_open = true};
+constexpr RealRule at_least_one = {.min = 1.0, .max = unbounded};
+
+}  // namespace
+
+// clang-format off: one line per key
+void fields(FieldTable& f, RunConfig& c) {
+    f("name", text(c.name), "name of the run; auto: the job file's name without its ending");
+    f("dir", text(c.dir), "folder of all runs; this run's own folder is dir/name");
+    f("seed", count(c.seed, 0, std::numeric_limits<std::int64_t>::max()),
+      "seed of initial weights, dropout and sample order");
+    f("device", one_of(c.device, {"auto", "cpu"}), "where to compute; this build has the CPU backend");
+    f("threads", count_or_auto(c.threads, 1, 4096),
+      "compute threads per rank; auto: cores allowed / ranks on the node");
+    f("comm_timeout_s", count(c.comm_timeout_s, 1, 86400),
+      "seconds without an answer from a rank until the job is ended");
+}
+
+void fields(FieldTable& f, RopeScaling& c) {
+    f("type", one_of(c.type, {"llama3"}), "how frequencies are stretched");
+    f("factor", real(c.factor, at_least_one), "stretch of the low frequencies");
+    f("low_freq_factor", real(c.low_freq_factor, positive),
+      "wavelengths above original_max_positions / this are stretched whole");
+    f("high_freq_factor", real(c.high_freq_factor, positive),
+      "wavelengths below original_max_positions / this are left alone");
+    f("original_max_positions", count(c.original_max_positions, 1, most_sequence),
+      "tokens of context before the stretch");
+}
+
+void fields(FieldTable& f, RopeConfig& c) {
+    f("theta", real(c.theta, positive), "base of the rotary frequencies");
+    f("scaling", ScalingField{&c.scaling}, "stretch of the rotary frequencies for long contexts, or null");
+}
+
+void fields(FieldTable& f, ModelConfig& c) {
+    f("preset", text(c.preset), "name of a model to start from; keys beside it override it");
+    f("arch", ArchField{&c.arch},
+      "gpt2: learned positions, LayerNorm, GELU tanh, biases; llama: RoPE, RMSNorm, SwiGLU, grouped heads");
+    f("num_layers", count(c.num_layers, 1, most_layers), "transformer layers");
+    f("hidden_size", count(c.hidden_size, 1, most_hidden), "width of the residual stream");
+    f("num_heads", count(c.num_heads, 1, most_heads), "query heads");
+    f("num_kv_heads", count_or_auto(c.num_kv_heads, most_heads),
+      "key and value heads (llama); auto: num_heads");
+    f("head_dim", count_or_auto(c.head_dim, most_head_dim),
+      "width of one head (llama); auto: hidden_size / num_heads");
+    f("ffn_size", count_or_auto(c.ffn_size, most_ffn),
+      "width inside the MLP; auto: 4 x hidden_size (gpt2), needed for llama");
+    f("vocab_size", count(c.vocab_size, 2, most_vocab), "token ids; padded inside to a multiple of 128 x tp");
+    f("max_positions", count_or_auto(c.max_positions, most_sequence),
+      "rows of the table of learned positions (gpt2); auto: train.seq_len");
+    f("tie_embeddings", yes_no(c.tie_embeddings), "the output head is the token embedding");
+    f("qkv_bias", yes_no(c.qkv_bias), "biases on query, key and value (llama; Qwen2 has them)");
+    f("qk_norm", yes_no(c.qk_norm), "RMSNorm over each query and key head (llama; Qwen3 has it)");
+    f("norm_eps", real(c.norm_eps, positive), "epsilon of the norms");
+    f.section("rope", c.rope, "rotary positions (llama)");
+    f("dropout", real(c.dropout, share_below_one),
+      "share dropped after the embedding and after each residual branch");
+}
+
+void fields(FieldTable& f, ParallelConfig& c) {
+    f("tp", count(c.tp, 1, most_ranks), "tensor-parallel ranks");
+    f("pp", count(c.pp, 1, most_ranks), "pipeline-parallel ranks");
+    f("dp", count_or_auto(c.dp, most_ranks), "data-parallel replicas; auto: ranks / (tp x pp)");
+}
+
+void fields(FieldTable& f, PipelineConfig& c) {
+    f("schedule", one_of(c.schedule, {"gpipe", "1f1b"}), "order of forward and backward passes");
+    f("backward", one_of(c.backward, {"fifo", "lifo"}),
+      "order of the backward passes of gpipe; lifo gives up bit-equality");
+    f("layout", LayoutField{&c},
+      "layers per stage; balanced: by FLOPs, embedding and head counted; even; or a list");
+}
+
+void fields(FieldTable& f, TrainConfig& c) {
+    f("seq_len", count_or_auto(c.seq_len, most_sequence),
+      "tokens per sample; auto: 256, or model.max_positions where that is less");
+    f("micro_batch", count(c.micro_batch, 1, most_samples), "samples per micro-batch");
+    f("global_batch", count_or_auto(c.global_batch, most_samples),
+      "samples per step over all replicas; auto: micro_batch x dp");
+    f("steps", count(c.steps, 1, most_steps), "optimizer updates");
+    f("dtype", one_of(c.dtype, {"auto", "fp32"}), "type of weights and activations; auto: fp32 on the CPU");
+    f("recompute", RecomputeField{&c}, "what the backward pass computes anew instead of keeping it");
+}
+
+void fields(FieldTable& f, OptimizerConfig& c) {
+    f("name", one_of(c.name, {"adamw", "sgd"}), "update rule");
+    f("beta1", real(c.beta1, share_below_one), "decay of the first moment (adamw)");
+    f("beta2", real(c.beta2, share_below_one), "decay of the second moment (adamw)");
+    f("eps", real(c.eps, positive), "added to the root of the second moment (adamw)");
+    f("weight_decay", real(c.weight_decay, not_negative),
+      "decoupled decay of matrices, per unit of learning rate");
+    f("clip_grad", real(c.clip_grad, not_negative), "largest norm of the gradient; 0: off");
+}
+
+void fields(FieldTable& f, LrConfig& c) {
+    f("peak", real(c.peak, not_negative), "learning rate after warm-up");
+    f("min", real(c.min, not_negative), "learning rate at the end of the decay");
+    f("schedule", one_of(c.schedule, {"constant", "linear", "cosine", "wsd", "inverse_sqrt"}),
+      "how the rate falls after warm-up");
+    f("warmup_steps", count(c.warmup_steps, 0, most_steps), "steps of linear rise to peak");
+    f("decay_steps", count_or_auto(c.decay_steps, 1, most_steps),
+      "step at which min is reached, auto: train.steps; wsd: length of the falling part, auto: train.steps / "
+      "10");
+}
+
+void fields(FieldTable& f, DataSource& c) {
+    f("path", text(c.path), "file of tokens or text; for megatron the common prefix of .bin and .idx");
+    f("weight", real(c.weight, positive), "share of samples, relative to the other sources");
+}
+
+void fields(FieldTable& f, DataConfig& c) {
+    f("train", SourcesField{&c.train}, "what to train on");
+    f("format", one_of(c.format, {"auto", "megatron", "llmc", "raw16", "raw32", "jsonl", "text"}),
+      "format of the files");
+    f("split", text(c.split), "shares of training, validation and test: \"98,2,0\"");
+    f("order", one_of(c.order, {"native", "megatron"}), "how samples are shuffled");
+    f("tokenizer", text(c.tokenizer), "for text and jsonl: byte, or sp:PATH of a SentencePiece model");
+}
+
+void fields(FieldTable& f, EvalConfig& c) {
+    f("every", count(c.every, 0, most_steps), "steps between validations; 0: off");
+    f("batches", count(c.batches, 1, most_samples), "global batches of the fixed validation set");
+}
+
+void fields(FieldTable& f, LogConfig& c) {
+    f("every", count(c.every, 0, most_steps), "steps between lines of the log; 0: off");
+    f("jsonl", yes_no(c.jsonl), "write metrics.jsonl");
+}
+
+void fields(FieldTable& f, JobSpec& c) {
+    f("version", count(c.version, 1, 1), "version of the job spec");
+    f.section("run", c.run, "the run as a whole");
+    f.section("model", c.model, "the transformer");
+    f.section("parallel", c.parallel, "the grid of ranks");
+    f.section("pipeline", c.pipeline, "schedule and stages");
+    f.section("train", c.train, "batches, length, memory");
+    f.section("optimizer", c.optimizer, "the update");
+    f.section("lr", c.lr, "the learning rate");
+    f.section("data", c.data, "token files");
+    f.section("eval", c.eval, "validation");
+    f.section("log", c.log, "what is reported");
+}
+// clang-format on
+
+const Field* FieldTable::find(const std::string& path) const {
+    for (const Field& field : fields_)
+        if (field.path == path) return &field;
+    return nullptr;
+}
+
+const Section* FieldTable::find_section(const std::string& path) const {
+    for (const Section& section : sections_)
+        if (section.path == path) return &section;
+    return nullptr;
+}
+
+std::vector<std::string> FieldTable::names_in(const std::string& path) const {
+    const std::string prefix = path.empty() ? prefix_ : path + ".";
+    std::vector<std::string> names;
+    const auto collect = [&](const std::string& full) {
+        if (full.size() <= prefix.size() || full.compare(0, prefix.size(), prefix) != 0) return;
+        const std::string rest = full.substr(prefix.size());
+        if (rest.find('.') == std::string::npos) names.push_back(rest);
+    };
+    for (const Field& field : fields_) collect(field.path);
+    for (const Section& section : sections_) collect(section.path);
+    return names;
+}
+
+namespace {
+
+std::string words(const IntRule& rule) {
+    std::string out = "a whole number";
+    const bool top = rule.max != std::numeric_limits<std::int64_t>::max();
+    if (rule.min == rule.max) return std::to_string(rule.min);
+    if (top && rule.max <= 86400)
+        return out + " from " + std::to_string(rule.min) + " to " + std::to_string(rule.max);
+    return out + " of at least " + std::to_string(rule.min) +
+           (top ? " and at most " + std::to_string(rule.max) : "");
+}
+
+std::string join(const std::vector<std::string>& items) {
+    std::string out;
+    for (std::size_t i = 0; i < items.size(); ++i)
+        out += (i == 0 ? "" : i + 1 == items.size() ? " or " : ", ") + items[i];
+    return out;
+}
+
+struct Wanted {
+    std::string operator()(const IntField& f) const {
+        return words(f.rule) + (f.rule.zero_is_auto ? ", or auto" : "");
+    }
+    std::string operator()(const AutoIntField& f) const { return words(f.rule) + ", or auto"; }
+    std::string operator()(const RealField& f) const {
+        std::string out = "a number";
+        if (std::isfinite(f.rule.min))
+            out += (f.rule.min_open ? " above " : " of at least ") + real_text(f.rule.min);
+        if (std::isfinite(f.rule.max))
+            out += (f.rule.max_open ? " and below " : " and at most ") + real_text(f.rule.max);
+        return out;
+    }
+    std::string operator()(const BoolField&) const { return "true or false"; }
+    std::string operator()(const TextField& f) const {
+        return f.rule.choices.empty() ? "text" : join(f.rule.choices);
+    }
+    std::string operator()(const ArchField&) const { return "gpt2 or llama"; }
+    std::string operator()(const LayoutField&) const {
+        return "balanced, even, or a list of layers per stage such as [3, 3]";
+    }
+    std::string operator()(const RecomputeField&) const {
+        return "none, attention, full, {every: 2}, or a list of these, one per stage";
+    }
+    std::string operator()(const ScalingField&) const {
+        return "null, or a map such as {type: llama3, factor: 8.0}";
+    }
+    std::string operator()(const SourcesField&) const {
+        return "a list such as [{path: data/corpus, weight: 1.0}]";
+    }
+};
+
+}  // namespace
+
+std::string wanted(const FieldValue& value) {
+    return std::visit(Wanted{}, value);
+}
+
+}  // namespace escalier::config

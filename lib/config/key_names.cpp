@@ -1,0 +1,163 @@
+#include "config/key_names.h"
+
+#include <algorithm>
+#include <array>
+
+namespace escalier::config {
+
+int edit_distance(const std::string& a, const std::string& b) {
+    const std::size_t n = a.size(), m = b.size();
+    std::vector<std::vector<int>> d(n + 1, std::vector<int>(m + 1));
+    for (std::size_t i = 0; i <= n; ++i) d[i][0] = static_cast<int>(i);
+    for (std::size_t j = 0; j <= m; ++j) d[0][j] = static_cast<int>(j);
+    for (std::size_t i = 1; i <= n; ++i)
+        for (std::size_t j = 1; j <= m; ++j) {
+            const int change = a[i - 1] == b[j - 1] ? 0 : 1;
+            d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    return d[n][m];
+}
+
+namespace {
+
+// Lower case, dashes as underscores, leading dashes of a flag dropped.
+std::string plain(const std::string& name) {
+    std::string out;
+    for (char c : name)
+        out += c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return out.substr(std::min(out.find_first_not_of('_'), out.size()));
+}
+
+std::string leaf(const std::string& path) {
+    return path.substr(path.rfind('.') + 1);
+}
+std::string parent(const std::string& path) {
+    const std::size_t dot = path.rfind('.');
+    return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+std::string below(const std::string& section, const std::string& name) {
+    return section.empty() ? name : section + "." + name;
+}
+
+// Keys of the finished spec that this build does not honour.
+constexpr std::array<const char*, 26> coming_keys = {"run.deterministic",
+                                                     "run.comm",
+                                                     "run.max_minutes",
+                                                     "run.share_gpu",
+                                                     "run.clock",
+                                                     "parallel.cp",
+                                                     "parallel.ep",
+                                                     "parallel.sequence_parallel",
+                                                     "parallel.zero",
+                                                     "pipeline.chunks",
+                                                     "pipeline.group",
+                                                     "pipeline.file",
+                                                     "train.on_nonfinite",
+                                                     "checkpoint",
+                                                     "checkpoint.every",
+                                                     "checkpoint.keep_last",
+                                                     "checkpoint.keep_every",
+                                                     "checkpoint.async",
+                                                     "checkpoint.resume",
+                                                     "log.tensorboard",
+                                                     "log.trace",
+                                                     "log.peak_tflops",
+                                                     "sweep",
+                                                     "sweep.axes",
+                                                     "sweep.exclude",
+                                                     "model.from"};
+
+int allowed_distance(const std::string& name) {
+    return std::max(1, static_cast<int>(name.size()) / 3);
+}
+
+// The path among `paths` whose last part is nearest to `name`, within reach; "" if none is.
+std::string nearest(const std::string& name, const std::vector<std::string>& paths) {
+    std::string best;
+    int best_distance = allowed_distance(name) + 1;
+    for (const std::string& path : paths) {
+        const int distance = edit_distance(name, leaf(path));
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = path;
+        }
+    }
+    return best;
+}
+
+Suggestion ours(const ForeignName& foreign) {
+    const std::string note = *foreign.note ? std::string(" (") + foreign.note + ")" : "";
+    return {std::string("here it is ") + foreign.ours + note, foreign.ours};
+}
+
+std::string list(const std::vector<std::string>& names) {
+    std::string out;
+    for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+    return out;
+}
+
+}  // namespace
+
+Suggestion suggest(const std::string& path, const FieldTable& table) {
+    const std::string name = plain(leaf(path));
+    const std::string section = parent(path);
+    std::vector<std::string> here, everywhere;
+    for (const std::string& candidate : table.names_in(section)) here.push_back(below(section, candidate));
+    for (const Section& s : table.sections()) everywhere.push_back(s.path);
+    for (const Field& f : table.all()) everywhere.push_back(f.path);
+
+    for (const std::string& candidate : here)
+        if (plain(leaf(candidate)) == name) return {"did you mean " + candidate + "?", candidate};
+    for (const char* coming : coming_keys)
+        if (plain(path) == coming) return {"it is not supported yet; remove it", ""};
+    for (const std::string& candidate : everywhere) {
+        if (plain(candidate) == plain(path) && path.find('.') != std::string::npos)
+            return {"write it nested: " + parent(candidate) + ": {" + leaf(candidate) + ": ...}", candidate};
+    }
+    for (const ForeignName& foreign : foreign_names())
+        if (plain(path) == foreign.foreign) return ours(foreign);
+    for (const std::string& candidate : everywhere)
+        if (plain(leaf(candidate)) == name)
+            return {"the key " + leaf(candidate) + " stands in another section: " + candidate, candidate};
+    for (const ForeignName& foreign : foreign_names())
+        if (name == foreign.foreign) return ours(foreign);
+    if (const std::string near = nearest(name, here); !near.empty())
+        return {"did you mean " + near + "?", near};
+    if (const std::string near = nearest(name, everywhere); !near.empty())
+        return {"did you mean " + near + "?", near};
+    return {(section.empty() ? "known here: " : "known in " + section + ": ") + list(table.names_in(section)),
+            ""};
+}
+
+std::string choice_hint(const std::string& path, const std::string& value,
+                        const std::vector<std::string>& choices) {
+    if (path == "run.device" && plain(value) == "cuda")
+        return "this build has no CUDA backend; use cpu or auto";
+    static constexpr std::array<std::array<const char*, 2>, 8> synonyms = {
+        {{"afab", "gpipe"},
+         {"fill_drain", "gpipe"},
+         {"float32", "fp32"},
+         {"float", "fp32"},
+         {"inverse_square_root", "inverse_sqrt"},
+         {"selective", "attention"},
+         {"adam", "adamw"},
+         {"gpt", "gpt2"}}};
+    const std::string name = plain(value);
+    for (const auto& [foreign, ours] : synonyms)
+        if (name == foreign && std::find(choices.begin(), choices.end(), ours) != choices.end())
+            return std::string("here it is ") + ours;
+    for (const std::string& choice : choices)
+        if (plain(choice) == name) return "did you mean " + choice + "?";
+    if (path == "pipeline.schedule") {
+        static constexpr std::array<const char*, 8> coming = {
+            "interleaved", "bfs", "zb_h1", "zb_h2", "zbv", "interleaved_zb", "dualpipe", "dualpipev"};
+        if (std::find(coming.begin(), coming.end(), name) != coming.end())
+            return "that schedule is not supported yet";
+    }
+    const std::string near = nearest(name, choices);
+    return near.empty() ? "" : "did you mean " + near + "?";
+}
+
+}  // namespace escalier::config

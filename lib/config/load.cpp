@@ -1,0 +1,115 @@
+#include "config/load.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "config/key_names.h"
+#include "config/presets.h"
+#include "core/error.h"
+
+namespace escalier::config {
+
+namespace {
+
+constexpr std::size_t largest_job_file = std::size_t{1} << 20;
+
+// The preset that file and overrides ask for together. Faults are found again by the real pass.
+std::string wanted_preset(const JobFile& file, const std::vector<std::string>& overrides,
+                          const Environment& environment, Origins& origins) {
+    JobSpec spec;
+    Problems ignored;
+    const FieldTable table = table_of(spec);
+    Reader reader(table, environment, ignored, origins);
+    reader.read_document(file.text, {file.path});
+    for (const std::string& assignment : overrides) reader.read_override(assignment);
+    return spec.model.preset;
+}
+
+void read_preset(const std::string& name, const std::string& place, Reader& reader, Problems& problems) {
+    const std::string_view text = preset_text(name);
+    if (!text.empty()) {
+        reader.set_origin("preset " + name);
+        reader.read_document(std::string(text), {"configs/presets/" + name + ".yaml"});
+        reader.set_origin("");
+        return;
+    }
+    std::string list;
+    for (const std::string& preset : preset_names()) list += (list.empty() ? "" : ", ") + preset;
+    const std::string hint = choice_hint("model.preset", name, preset_names());
+    problems.add(place, "model.preset",
+                 "found " + name + ", wanted one of " + list + (hint.empty() ? "" : " (" + hint + ")"));
+    problems.doubt("model");
+}
+
+}  // namespace
+
+JobFile read_job_file(const std::string& path) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0)
+        throw IoError::read("job file " + path + ": " + std::strerror(errno) +
+                            "; give the path of a YAML job spec");
+    if (S_ISDIR(info.st_mode))
+        throw ConfigError("job file " + path + " is a folder; give the YAML file in it");
+    std::ifstream stream(path, std::ios::binary);
+    if (!stream) throw IoError::read("job file " + path + ": " + std::strerror(errno));
+    std::string text(largest_job_file + 1, '\0');
+    stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (stream.bad()) throw IoError::read("job file " + path + ": " + std::strerror(errno));
+    text.resize(static_cast<std::size_t>(stream.gcount()));
+    if (text.size() > largest_job_file)
+        throw ConfigError("job file " + path +
+                          " is larger than 1 MiB: this is no job spec; give the YAML file");
+    return {path, std::move(text)};
+}
+
+Environment process_environment() {
+    return [](const std::string& name) -> std::optional<std::string> {
+        const char* value = std::getenv(name.c_str());
+        return value ? std::optional<std::string>(value) : std::nullopt;
+    };
+}
+
+Job load(const JobFile& file, const std::vector<std::string>& overrides, const Environment& environment,
+         Problems& problems) {
+    Job job;
+    const FieldTable table = table_of(job.spec);
+    Reader reader(table, environment, problems, job.origins);
+
+    Origins first_origins;
+    const std::string preset = wanted_preset(file, overrides, environment, first_origins);
+    if (!preset.empty()) read_preset(preset, first_origins["model.preset"], reader, problems);
+    if (!reader.read_document(file.text, {file.path})) problems.doubt("model");
+    for (const std::string& assignment : overrides) reader.read_override(assignment);
+
+    if (job.spec.run.name == "auto" && !problems.doubted("run.name")) {
+        job.spec.run.name = std::filesystem::path(file.path).stem().string();
+        job.origins["run.name"] = "derived from auto";
+    }
+    return job;
+}
+
+Job load(const JobFile& file, const std::vector<std::string>& overrides, const Environment& environment) {
+    Problems problems;
+    Job job = load(file, overrides, environment, problems);
+    problems.throw_if_any();
+    return job;
+}
+
+ModelConfig parse_model(const std::string& text, const std::string& file) {
+    ModelConfig model;
+    FieldTable table;
+    table.section("model", model, "");
+    Problems problems;
+    Origins origins;
+    const Environment nothing = [](const std::string&) { return std::nullopt; };
+    Reader(table, nothing, problems, origins).read_document(text, {file});
+    problems.throw_if_any();
+    return model;
+}
+
+}  // namespace escalier::config
