@@ -1,0 +1,59 @@
+// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019); the op holds the
+// formula.
+#include "optim/optimizer.h"
+
+namespace escalier::optim {
+
+namespace {
+
+class Adamw : public Optimizer {
+ public:
+    Adamw(const config::OptimizerConfig& config, const model::ParameterList& parameters,
+          const kernels::Ops& ops, device::Arena& arena)
+        : config_(config), ops_(ops) {
+        for (const model::Parameter& parameter : updated_entries(parameters)) {
+            const Shape shape = parameter.weight.shape();
+            const TensorView first_moment = arena.take(DType::f32, shape);
+            const TensorView second_moment = arena.take(DType::f32, shape);
+            entries_.push_back(
+                {parameter.weight, parameter.gradient, first_moment, second_moment, parameter.decay});
+        }
+    }
+
+    void step(const OpContext& context, double lr, float gradient_scale, std::int64_t step_number) override {
+        kernels::AdamwParameters parameters{};
+        parameters.lr = static_cast<float>(lr);
+        parameters.beta1 = static_cast<float>(config_.beta1);
+        parameters.beta2 = static_cast<float>(config_.beta2);
+        parameters.eps = static_cast<float>(config_.eps);
+        parameters.gradient_scale = gradient_scale;
+        parameters.step = step_number;
+        for (const Entry& entry : entries_) {
+            parameters.weight_decay = entry.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
+            ops_.adamw_step(context, entry.weight, entry.gradient, entry.first_moment, entry.second_moment,
+                            parameters);
+        }
+    }
+
+ private:
+    struct Entry {
+        TensorView weight;
+        TensorView gradient;
+        TensorView first_moment;
+        TensorView second_moment;
+        bool decay;
+    };
+    config::OptimizerConfig config_;
+    const kernels::Ops& ops_;
+    std::vector<Entry> entries_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_adamw(const config::OptimizerConfig& config,
+                                      const model::ParameterList& parameters, const kernels::Ops& ops,
+                                      device::Arena& arena) {
+    return std::make_unique<Adamw>(config, parameters, ops, arena);
+}
+
+}  // namespace escalier::optim
