@@ -1,0 +1,94 @@
+// Files in the safetensors format (formats.md section 2.1): a JSON header that names every tensor, then their
+// bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/tensor_view.h"
+#include "model/parameter.h"
+
+namespace escalier::checkpoint {
+
+using Metadata = std::map<std::string, std::string>;
+
+// A read-only mapping of a whole file. Throws IoError (cannot be read).
+class MappedFile {
+ public:
+    explicit MappedFile(const std::string& path);
+    ~MappedFile();
+    MappedFile(const MappedFile&) = delete;
+    MappedFile& operator=(const MappedFile&) = delete;
+    std::span<const char> bytes() const { return {data_, size_}; }
+
+ private:
+    const char* data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+// A tensor's place in a file.
+struct StoredTensor {
+    std::string dtype;  // as the format spells it: "F32", "BF16", …
+    std::vector<std::int64_t> shape;
+    std::uint64_t begin = 0;  // byte offsets into the data section
+    std::uint64_t end = 0;
+
+    std::string text() const;  // "F32 [50257, 768]"
+};
+
+// The header of a file with `bytes`; `path` is for messages. Throws DataError that names the file and the
+// fault: every rule of the format is checked, offsets against the file's size included.
+struct SafetensorsHeader {
+    std::map<std::string, StoredTensor> tensors;
+    Metadata metadata;
+    std::uint64_t data_begin = 0;  // byte offset of the data section
+};
+SafetensorsHeader parse_header(std::span<const char> bytes, const std::string& path);
+
+class SafetensorsReader {
+ public:
+    // Throws IoError if the file cannot be read, DataError if it is damaged.
+    explicit SafetensorsReader(const std::string& path);
+
+    const std::string& path() const { return path_; }
+    const std::map<std::string, StoredTensor>& tensors() const { return header_.tensors; }
+    const Metadata& metadata() const { return header_.metadata; }
+
+    // The part `box` of a vector or matrix as f32, dense, extent of box. transposed: the file holds
+    // [columns, rows] of what box speaks of. Reads F32, F16 and BF16; throws DataError for other types.
+    void read_box(const std::string& name, const model::Box& box, bool transposed, float* out) const;
+
+ private:
+    std::string path_;
+    MappedFile file_;
+    SafetensorsHeader header_;
+};
+
+// Writes f32 tensors, one after the other in order of their names, to a temporary file beside `path` that
+// takes its name only once all bytes are on the disk. Throws IoError (write) with file and system error.
+class SafetensorsWriter {
+ public:
+    SafetensorsWriter(const std::string& path, const std::map<std::string, Shape>& tensors,
+                      Metadata metadata);
+    ~SafetensorsWriter();  // without finish(): the temporary file is removed
+    SafetensorsWriter(const SafetensorsWriter&) = delete;
+    SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+    void append(std::span<const float> values);
+    void finish();
+
+ private:
+    explicit SafetensorsWriter(const std::string& path);  // opens
+    void write(const void* data, std::size_t bytes);
+    [[noreturn]] void fail(const std::string& what) const;
+
+    std::string path_;
+    std::string temporary_;
+    int descriptor_ = -1;
+    std::uint64_t data_bytes_left_ = 0;
+};
+
+}  // namespace escalier::checkpoint

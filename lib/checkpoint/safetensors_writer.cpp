@@ -1,0 +1,96 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "checkpoint/safetensors.h"
+
+namespace escalier::checkpoint {
+
+namespace {
+
+std::string header_text(const std::map<std::string, Shape>& tensors, Metadata metadata) {
+    metadata["format"] = "pt";  // older transformers refuse a file without it
+    nlohmann::json root;
+    root["__metadata__"] = metadata;
+    std::uint64_t begin = 0;
+    for (const auto& [name, shape] : tensors) {
+        const std::uint64_t end = begin + static_cast<std::uint64_t>(shape.elements()) * sizeof(float);
+        nlohmann::json extents = nlohmann::json::array();
+        for (int axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
+        root[name] = {{"dtype", "F32"}, {"shape", extents}, {"data_offsets", {begin, end}}};
+        begin = end;
+    }
+    std::string text = root.dump();
+    text.append((8 - text.size() % 8) % 8, ' ');
+    return text;
+}
+
+}  // namespace
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path) : path_(path), temporary_(path + ".tmp") {
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) fail("cannot be created");
+}
+
+// Delegates, so that the destructor removes the file if the header cannot be written.
+SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::map<std::string, Shape>& tensors,
+                                     Metadata metadata)
+    : SafetensorsWriter(path) {
+    const std::string header = header_text(tensors, std::move(metadata));
+    const std::uint64_t header_bytes = header.size();
+    write(&header_bytes, sizeof header_bytes);
+    write(header.data(), header.size());
+    for (const auto& [name, shape] : tensors)
+        data_bytes_left_ += static_cast<std::uint64_t>(shape.elements()) * sizeof(float);
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+    if (descriptor_ < 0) return;
+    ::close(descriptor_);
+    ::unlink(temporary_.c_str());
+}
+
+void SafetensorsWriter::append(std::span<const float> values) {
+    ESCALIER_CHECK(values.size_bytes() <= data_bytes_left_, "more values than the header names");
+    write(values.data(), values.size_bytes());
+    data_bytes_left_ -= values.size_bytes();
+}
+
+void SafetensorsWriter::finish() {
+    ESCALIER_CHECK(data_bytes_left_ == 0, "fewer values than the header names");
+    if (::fsync(descriptor_) < 0) fail("cannot be written");
+    if (::rename(temporary_.c_str(), path_.c_str()) < 0) fail("cannot take its name");
+    ::close(std::exchange(descriptor_, -1));
+    const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
+    const int folder_descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_descriptor < 0) fail("its folder cannot be opened");
+    const int result = ::fsync(folder_descriptor);
+    const int error = errno;
+    ::close(folder_descriptor);
+    errno = error;
+    if (result < 0 && error != EINVAL) fail("its folder cannot be written");
+}
+
+void SafetensorsWriter::write(const void* data, std::size_t bytes) {
+    const char* position = static_cast<const char*>(data);
+    while (bytes > 0) {
+        const ssize_t written = ::write(descriptor_, position, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) fail("cannot be written");
+        position += written;
+        bytes -= static_cast<std::size_t>(written);
+    }
+}
+
+void SafetensorsWriter::fail(const std::string& what) const {
+    const int error = errno;
+    throw IoError::write(path_ + ": " + what + ": " + std::strerror(error) +
+                         ". Free space or choose another path.");
+}
+
+}  // namespace escalier::checkpoint

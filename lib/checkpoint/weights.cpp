@@ -1,0 +1,166 @@
+#include "checkpoint/weights.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "checkpoint/tensor_index.h"
+
+namespace escalier::checkpoint {
+
+namespace {
+
+class DeviceBuffer {
+ public:
+    DeviceBuffer(device::Allocator& allocator, std::size_t bytes)
+        : allocator_(allocator),
+          bytes_(bytes),
+          data_(bytes ? allocator.allocate(bytes, "gathering weights") : nullptr) {}
+    ~DeviceBuffer() {
+        if (data_) allocator_.free(data_, bytes_);
+    }
+    DeviceBuffer(const DeviceBuffer&) = delete;
+    DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+    TensorView view(std::int64_t elements) const { return TensorView(data_, DType::f32, {elements}); }
+
+ private:
+    device::Allocator& allocator_;
+    std::size_t bytes_;
+    void* data_;
+};
+
+std::int64_t largest_piece(const TensorIndex& index) {
+    std::int64_t largest = 0;
+    for (const auto& [name, tensor] : index)
+        for (const Piece& piece : tensor.pieces) largest = std::max(largest, piece.box.extent.elements());
+    return largest;
+}
+
+// Puts a dense piece at its place in the stored form of the whole tensor.
+void place(const GlobalTensor& tensor, const model::Box& box, const float* piece, float* whole) {
+    const bool matrix = tensor.shape.rank() == 2;
+    const std::int64_t rows = box.extent[0], columns = matrix ? box.extent[1] : 1;
+    const std::int64_t first_row = box.offset[0], first_column = matrix ? box.offset[1] : 0;
+    const std::int64_t all_rows = tensor.shape[0], all_columns = matrix ? tensor.shape[1] : 1;
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const float* from = piece + row * columns;
+        if (!tensor.transposed) {
+            std::copy(from, from + columns, whole + (first_row + row) * all_columns + first_column);
+            continue;
+        }
+        for (std::int64_t column = 0; column < columns; ++column)
+            whole[(first_column + column) * all_rows + first_row + row] = from[column];
+    }
+}
+
+// Assembles tensor after tensor on rank 0 of the model group.
+class Gatherer {
+ public:
+    Gatherer(const model::ParameterList& parameters, comm::Communicator& group, device::Device& device,
+             std::int64_t largest)
+        : parameters_(parameters),
+          group_(group),
+          device_(device),
+          received_(device.allocator(),
+                    group.size() > 1 ? static_cast<std::size_t>(largest) * sizeof(float) : 0),
+          piece_(group.rank() == 0 ? static_cast<std::size_t>(largest) : 0) {}
+
+    // Collective. The whole tensor as stored on rank 0, nothing elsewhere.
+    std::span<const float> gather(const std::string& name, const GlobalTensor& tensor) {
+        if (group_.rank() == 0) whole_.resize(static_cast<std::size_t>(tensor.shape.elements()));
+        const std::string label = "gathering " + name;
+        for (const Piece& piece : tensor.pieces) {
+            const std::int64_t elements = piece.box.extent.elements();
+            const TensorView view =
+                piece.rank == group_.rank()
+                    ? parameters_[static_cast<std::size_t>(piece.entry)].weight.reshaped({elements})
+                    : received_.view(elements);
+            if (group_.size() > 1) group_.broadcast(view, piece.rank, label.c_str());
+            if (group_.rank() != 0) continue;
+            device_.copy_to_host(piece_.data(), view.data(), view.bytes());
+            place(tensor, piece.box, piece_.data(), whole_.data());
+        }
+        return whole_;
+    }
+
+ private:
+    const model::ParameterList& parameters_;
+    comm::Communicator& group_;
+    device::Device& device_;
+    DeviceBuffer received_;
+    std::vector<float> piece_;
+    std::vector<float> whole_;
+};
+
+void check_tensors(const SafetensorsReader& reader, const TensorIndex& index) {
+    for (const auto& [name, tensor] : index) {
+        const auto stored = reader.tensors().find(name);
+        const Shape expected = tensor.stored_shape();
+        if (stored == reader.tensors().end())
+            throw DataError(reader.path() + ": tensor '" + name + "' " + expected.text() +
+                            " of the model is missing. The file must hold the weights of this very model.");
+        const std::vector<std::int64_t>& shape = stored->second.shape;
+        bool equal = static_cast<int>(shape.size()) == expected.rank();
+        for (int axis = 0; equal && axis < expected.rank(); ++axis)
+            equal = shape[static_cast<std::size_t>(axis)] == expected[axis];
+        if (!equal)
+            throw DataError(reader.path() + ": tensor '" + name + "' is " + stored->second.text() +
+                            " in the file, but " + expected.text() +
+                            " in the model. Make the model section fit the file.");
+    }
+    for (const auto& [name, stored] : reader.tensors())
+        if (!index.contains(name))
+            throw DataError(reader.path() + ": tensor '" + name + "' " + stored.text() +
+                            " has no place in the model. Make the model section fit the file.");
+}
+
+}  // namespace
+
+void save_weights(const std::string& path, const model::ParameterList& parameters,
+                  const parallel::Groups& groups, device::Device& device, const Metadata& metadata) {
+    if (groups.place.dp_rank != 0) return;
+    comm::Communicator& group = *groups.model;
+    const TensorIndex index = gather_tensor_index(parameters, group);
+    Gatherer gatherer(parameters, group, device, largest_piece(index));
+
+    // After a failure rank 0 keeps receiving, or the others would wait for it.
+    std::optional<SafetensorsWriter> writer;
+    std::exception_ptr failure;
+    const auto try_to = [&](auto&& action) {
+        if (group.rank() != 0 || failure) return;
+        try {
+            action();
+        } catch (const IoError&) {
+            failure = std::current_exception();
+        }
+    };
+    try_to([&] {
+        std::map<std::string, Shape> shapes;
+        for (const auto& [name, tensor] : index) shapes[name] = tensor.stored_shape();
+        writer.emplace(path, shapes, metadata);
+    });
+    for (const auto& [name, tensor] : index) {
+        const std::span<const float> whole = gatherer.gather(name, tensor);
+        try_to([&] { writer->append(whole); });
+    }
+    try_to([&] { writer->finish(); });
+    if (failure) std::rethrow_exception(failure);
+}
+
+void load_weights(const std::string& path, const model::ParameterList& parameters,
+                  const parallel::Groups& groups, device::Device& device) {
+    const TensorIndex index = gather_tensor_index(parameters, *groups.model);
+    const SafetensorsReader reader(path);
+    check_tensors(reader, index);
+    std::vector<float> box;
+    for (const model::Parameter& parameter : parameters) {
+        if (parameter.weight.elements() == 0) continue;
+        box.resize(static_cast<std::size_t>(parameter.weight.elements()));
+        reader.read_box(parameter.name, parameter.box, parameter.transposed_in_hf, box.data());
+        device.copy_from_host(parameter.weight.data(), box.data(), parameter.weight.bytes());
+    }
+}
+
+}  // namespace escalier::checkpoint
