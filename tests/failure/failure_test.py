@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+"""Every failure that a user can cause: exit code, one message with the facts in it, time to end, nothing left alive.
+
+  failure_test.py --binary build/release/bin/escalier [unittest arguments]
+"""
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from escalier_job import N0, Case, d0_tokens, with_keys, write_tokens, yaml  # noqa: E402
+
+BINARY = ""
+FAILED, USAGE, DATA_CORRUPT, INPUT_MISSING, WRITE_FAILED = 1, 2, 65, 66, 74
+KILLED = 128 + signal.SIGKILL
+REFUSAL_SECONDS = 10  # design: ranks are gone within 10 s of a refusal or a death
+LONG = with_keys(N0, train__steps=1000000, train__global_batch=4)
+
+
+class FailureTest(unittest.TestCase):
+    def check(self, result, codes, *facts, seconds=REFUSAL_SECONDS):
+        """The job ended in time with one of the codes and nothing alive; each fact (a pattern) was printed once."""
+        self.assertFalse(result.timed_out, result)
+        self.assertIn(result.code, codes if isinstance(codes, tuple) else (codes,), result)
+        self.assertEqual(result.leftover, [], result)
+        self.assertLess(result.seconds, seconds, result)
+        for fact in facts:
+            self.assertEqual(len(re.findall(fact, result.output)), 1, f"pattern {fact!r}: {result}")
+        self.assertNotRegex(result.output, r"terminate called|Segmentation fault|\*\*\* Process received signal")
+
+    def refused(self, spec, ranks, codes, *facts, tokens=None, arguments=()):
+        """The same, before step 1."""
+        with Case(BINARY) as case:
+            if tokens is not None:
+                write_tokens(case.path("d0.bin"), tokens)
+            result = case.run(spec, ranks, arguments)
+            self.check(result, codes, *facts)
+            self.assertEqual(result.steps, [], result)
+
+
+class Launch(FailureTest):
+    def test_too_few_processes(self):
+        self.refused(with_keys(N0, parallel__tp=2, parallel__pp=2), 3, USAGE, r"needs 4 processes, got 3")
+
+    def test_too_many_processes(self):
+        self.refused(with_keys(N0, parallel__tp=2, parallel__pp=2), 8, USAGE, r"needs 4 processes, got 8")
+
+    def test_more_processes_than_a_single_rank_grid(self):
+        self.refused(N0, 4, USAGE, r"needs 1 process, got 4")
+
+    def test_two_stages_in_one_process(self):
+        self.refused(with_keys(N0, parallel__pp=2), 1, USAGE, r"needs 2 processes, got 1")
+
+    def test_processes_that_no_data_size_fits(self):
+        self.refused(with_keys(N0, parallel__pp=2, parallel__dp="auto"), 3, USAGE, r"start 2 or 4 processes")
+
+    def test_more_stages_than_layers(self):
+        self.refused(with_keys(N0, parallel__pp=5), 5, USAGE, r"5 is more than model\.num_layers 4")
+
+    def test_heads_that_tensor_ranks_do_not_divide(self):
+        self.refused(with_keys(N0, parallel__tp=3), 3, USAGE, r"num_heads 4 is not divisible by tp 3")
+
+    def test_singletons_under_srun_are_refused(self):
+        # What srun with a foreign PMI makes: a task of a step of four that sees itself alone.
+        os.environ["SLURM_STEP_NUM_TASKS"] = "4"
+        try:
+            self.refused(N0, 1, USAGE, r"srun --mpi=pmix")
+        finally:
+            del os.environ["SLURM_STEP_NUM_TASKS"]
+
+
+class JobSpec(FailureTest):
+    def test_unknown_key(self):
+        self.refused(with_keys(N0, lr__learning_rte=1e-3), 2, USAGE, r"job\.yaml:8:\d+: lr\.learning_rte")
+
+    def test_key_given_twice(self):
+        self.refused(yaml(N0) + "lr: {peak: 0.1}\n", 2, USAGE, r"job\.yaml:10:\d+.*lr")
+
+    def test_batch_that_does_not_divide(self):
+        self.refused(with_keys(N0, train__global_batch=10, train__micro_batch=2, parallel__dp=2), 2, USAGE,
+                     r"global_batch 10 is not divisible by micro_batch 2 x dp 2")
+
+    def test_layout_that_does_not_sum_to_the_layers(self):
+        self.refused(with_keys(N0, parallel__pp=2, pipeline__layout=[1, 2]), 2, USAGE,
+                     r"\[1, 2\] sums to 3, but model\.num_layers is 4")
+
+    def test_sequence_beyond_the_position_table(self):
+        self.refused(with_keys(N0, train__seq_len=32, model__max_positions=16), 2, USAGE,
+                     r"32 is more than model\.max_positions 16")
+
+    def test_all_errors_at_once(self):
+        spec = with_keys(N0, train__steps=-1, parallel__tp=3, optimizer__name="adma")
+        self.refused(spec, 3, USAGE, r"errors in the job spec", r"train\.steps", r"optimizer\.name", r"by tp 3")
+
+    def test_empty_file(self):
+        self.refused("", 2, USAGE, r"job\.yaml")
+
+    def test_broken_yaml(self):
+        self.refused("model: {arch: gpt2\ntrain: [", 2, USAGE, r"job\.yaml:\d+:\d+")
+
+    def test_file_that_is_not_there(self):
+        with Case(BINARY) as case:
+            self.check(case.run(N0, 2, job="absent.yaml"), INPUT_MISSING, r"absent\.yaml")
+
+    def test_folder_in_place_of_the_file(self):
+        with Case(BINARY) as case:
+            os.mkdir(case.path("folder"))
+            self.check(case.run(N0, 2, job="folder"), USAGE, r"folder is a folder")
+
+
+class Data(FailureTest):
+    def test_missing_file(self):
+        self.refused(with_keys(N0, data__train=[{"path": "absent.bin"}]), 2, INPUT_MISSING, r"absent\.bin")
+
+    def test_no_data_section(self):
+        spec = {section: keys for section, keys in N0.items() if section != "data"}
+        self.refused(with_keys(spec, parallel__pp=2), 2, USAGE, r"data\.train is needed")
+
+    def test_too_little(self):
+        for count in (1, 16):
+            self.refused(N0, 1, DATA_CORRUPT, rf"has {count} tokens.*one sample needs 17", tokens=[1] * count)
+
+    def test_empty_file(self):
+        self.refused(N0, 1, (DATA_CORRUPT, USAGE), r"d0\.bin", tokens=[])
+
+    def test_odd_byte_count(self):
+        with Case(BINARY) as case:
+            with open(case.path("d0.bin"), "wb") as file:
+                file.write(b"\1" * 1001)
+            self.check(case.run(with_keys(N0, parallel__pp=2), 2), DATA_CORRUPT, r"has 1001 bytes")
+
+    def test_token_outside_the_vocabulary(self):
+        # Every sample is seen in the first step, on grids where the id may look like another shard's.
+        tokens = d0_tokens()[:129]
+        tokens[70] = 70
+        for grid in ({}, {"parallel__tp": 2}, {"parallel__pp": 2}, {"parallel__dp": 2}):
+            ranks = 2 if grid else 1
+            self.refused(with_keys(N0, **grid), ranks, DATA_CORRUPT,
+                         r"position 70 has id 70, outside the vocabulary of 64", tokens=tokens)
+
+
+class Running(FailureTest):
+    def test_loss_that_is_not_finite_stops_all_ranks(self):
+        for grid in ({"parallel__pp": 2}, {"parallel__dp": 2}, {"parallel__tp": 2}):
+            with Case(BINARY) as case:
+                result = case.run(with_keys(N0, lr__peak=1e30, **grid), 2)
+                self.check(result, FAILED, r"step \d+.*not finite")
+
+    def test_weights_that_cannot_be_written(self):
+        with Case(BINARY) as case:
+            with open(case.path("file"), "w", encoding="utf-8"):
+                pass
+            result = case.run(with_keys(N0, parallel__pp=2, train__steps=1), 2,
+                              ["--save-weights", "file/weights.safetensors"])
+            self.check(result, WRITE_FAILED, r"file/weights\.safetensors")
+
+    def test_run_directory_that_cannot_be_made(self):
+        with Case(BINARY) as case:
+            with open(case.path("runs"), "w", encoding="utf-8"):
+                pass
+            self.check(case.run(with_keys(N0, parallel__pp=2), 2), WRITE_FAILED, r"runs")
+
+    def struck(self, grid, ranks, rank, number, **keys):
+        """Runs a long job and sends a signal to one rank once three steps are done."""
+        with Case(BINARY) as case:
+            def strike(running):
+                if len(running.steps()) < 3:
+                    return False
+                os.kill(running.ranks()[rank], number)
+                return True
+
+            result = case.run(with_keys(LONG, **grid, **keys), ranks, timeout=90, watch=strike)
+            self.assertGreaterEqual(len(result.steps), 3, result)
+            return result
+
+    def test_killed_first_stage(self):
+        self.check(self.struck({"parallel__pp": 2, "parallel__dp": 2}, 4, 0, signal.SIGKILL), KILLED)
+
+    def test_killed_last_stage(self):
+        self.check(self.struck({"parallel__pp": 2, "parallel__dp": 2}, 4, 3, signal.SIGKILL), KILLED)
+
+    def test_killed_tensor_rank(self):
+        self.check(self.struck({"parallel__tp": 2}, 2, 1, signal.SIGKILL), KILLED)
+
+    def test_stopped_rank_is_named_when_the_time_is_up(self):
+        for rank in (0, 3):
+            result = self.struck({"parallel__pp": 2, "parallel__dp": 2}, 4, rank, signal.SIGSTOP, run__comm_timeout_s=4)
+            self.check(result, FAILED, rf"rank {rank}\b.*comm_timeout_s", seconds=4 + REFUSAL_SECONDS)
+
+
+def main():
+    global BINARY
+    arguments = sys.argv[1:]
+    if len(arguments) < 2 or arguments[0] != "--binary":
+        sys.exit(__doc__)
+    BINARY = arguments[1]
+    unittest.main(argv=[sys.argv[0], *arguments[2:]])
+
+
+if __name__ == "__main__":
+    main()
