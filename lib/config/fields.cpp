@@ -215,13 +215,11 @@ std::vector<std::string> FieldTable::names_in(const std::string& path) const {
 namespace {
 
 std::string words(const IntRule& rule) {
-    std::string out = "a whole number";
-    const bool top = rule.max != std::numeric_limits<std::int64_t>::max();
     if (rule.min == rule.max) return std::to_string(rule.min);
-    if (top && rule.max <= 86400)
-        return out + " from " + std::to_string(rule.min) + " to " + std::to_string(rule.max);
-    return out + " of at least " + std::to_string(rule.min) +
-           (top ? " and at most " + std::to_string(rule.max) : "");
+    constexpr std::int64_t worth_telling = 1 << 20;
+    if (rule.max <= worth_telling)
+        return "a whole number from " + std::to_string(rule.min) + " to " + std::to_string(rule.max);
+    return "a whole number of at least " + std::to_string(rule.min);
 }
 
 std::string join(const std::vector<std::string>& items) {

@@ -92,6 +92,20 @@ Suggestion ours(const ForeignName& foreign) {
     return {std::string("here it is ") + foreign.ours + note, foreign.ours};
 }
 
+// The same over whole paths, for a section that is misspelt.
+std::string nearest_path(const std::string& path, const std::vector<std::string>& paths) {
+    std::string best;
+    int best_distance = allowed_distance(path) + 1;
+    for (const std::string& candidate : paths) {
+        const int distance = edit_distance(plain(path), candidate);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = candidate;
+        }
+    }
+    return best;
+}
+
 std::string list(const std::vector<std::string>& names) {
     std::string out;
     for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
@@ -125,10 +139,14 @@ Suggestion suggest(const std::string& path, const FieldTable& table) {
         if (name == foreign.foreign) return ours(foreign);
     if (const std::string near = nearest(name, here); !near.empty())
         return {"did you mean " + near + "?", near};
+    for (const ForeignName& foreign : foreign_names())
+        if (name.size() > 5 && edit_distance(name, foreign.foreign) <= 2) return ours(foreign);
     if (const std::string near = nearest(name, everywhere); !near.empty())
         return {"did you mean " + near + "?", near};
-    return {(section.empty() ? "known here: " : "known in " + section + ": ") + list(table.names_in(section)),
-            ""};
+    if (const std::string near = nearest_path(path, everywhere); !near.empty())
+        return {"did you mean " + near + "?", near};
+    const std::string known = here.empty() ? "" : section;
+    return {(known.empty() ? "known here: " : "known in " + known + ": ") + list(table.names_in(known)), ""};
 }
 
 std::string choice_hint(const std::string& path, const std::string& value,

@@ -77,6 +77,7 @@ Environment process_environment() {
 Job load(const JobFile& file, const std::vector<std::string>& overrides, const Environment& environment,
          Problems& problems) {
     Job job;
+    job.file = file.path;
     const FieldTable table = table_of(job.spec);
     Reader reader(table, environment, problems, job.origins);
 

@@ -25,7 +25,8 @@ JobFile read_job_file(const std::string& path);
 
 struct Job {
     JobSpec spec;
-    Origins origins;
+    Origins origins = {};
+    std::string file = {};  // for messages
 };
 
 // ${NAME} from the environment of this process.

@@ -30,6 +30,14 @@ bool refuse_tabs(const std::string& text, const Place& place, Problems& problems
     return true;
 }
 
+// The parser's words for its commonest errors, in ours.
+std::string syntax_words(const std::string& message) {
+    if (message == "end of map flow not found")
+        return "a { is not closed by }, or a value with braces lacks quotes";
+    if (message == "end of sequence flow not found") return "a [ is not closed by ]";
+    return message;
+}
+
 }  // namespace
 
 std::optional<YAML::Node> parse_yaml(const std::string& text, const Place& place, Problems& problems) {
@@ -46,7 +54,7 @@ std::optional<YAML::Node> parse_yaml(const std::string& text, const Place& place
         }
         return documents.empty() ? YAML::Node(YAML::NodeType::Null) : documents[0];
     } catch (const YAML::Exception& error) {
-        problems.add(place.at(error.mark), "", "not valid YAML: " + error.msg);
+        problems.add(place.at(error.mark), "", "not valid YAML: " + syntax_words(error.msg));
         return std::nullopt;
     }
 }

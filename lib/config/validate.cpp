@@ -35,7 +35,7 @@ std::string list(const std::vector<std::int64_t>& values) {
 class Validator {
  public:
     Validator(Job& job, std::int64_t ranks, Problems& problems)
-        : spec_(job.spec), origins_(job.origins), ranks_(ranks), problems_(problems) {}
+        : spec_(job.spec), origins_(job.origins), file_(job.file), ranks_(ranks), problems_(problems) {}
 
     void run() {
         lengths();
@@ -61,11 +61,11 @@ class Validator {
     // keys: those that the rule compares; the first names the message, the first one that was given places
     // it.
     void refuse(Keys keys, const std::string& what) {
-        std::string place;
+        std::string place = file_;
         for (const char* key : keys) {
             const auto origin = origins_.find(key);
             if (origin == origins_.end() || origin->second.rfind("derived", 0) == 0) continue;
-            if (place.empty() || place.rfind("preset", 0) == 0) place = origin->second;
+            if (place == file_ || place.rfind("preset", 0) == 0) place = origin->second;
         }
         problems_.add(place, *keys.begin(), what);
         problems_.doubt(*keys.begin());
@@ -85,10 +85,14 @@ class Validator {
 
     void model() {
         ModelConfig& m = spec_.model;
+        if (m == ModelConfig{}) {
+            require(false, {"model"},
+                    "the section is missing; a job needs a model, such as model: {preset: tiny}");
+            return;
+        }
         const auto needed = [&](std::int64_t value, const char* key) {
             require(value > 0, {key, "model"},
-                    "is needed when model.preset does not give it; write it out, or start from a preset "
-                    "such as model: {preset: tiny}");
+                    "is needed; write it out, or start from a model.preset such as tiny");
         };
         needed(m.num_layers, "model.num_layers");
         needed(m.hidden_size, "model.hidden_size");
@@ -327,6 +331,7 @@ class Validator {
 
     JobSpec& spec_;
     const Origins& origins_;
+    const std::string& file_;
     std::int64_t ranks_;
     Problems& problems_;
 };
@@ -360,7 +365,7 @@ Job resolve(const Job& job, std::int64_t ranks) {
 }
 
 JobSpec resolve(const JobSpec& spec, std::int64_t ranks) {
-    return resolve(Job{spec, {}}, ranks).spec;
+    return resolve(Job{spec}, ranks).spec;
 }
 
 Job load_resolved(const JobFile& file, const std::vector<std::string>& overrides, std::int64_t ranks,

@@ -136,7 +136,8 @@ bool ValueReader::whole_number(const YAML::Node& node, const Field& field, const
     const auto result = std::from_chars(value.text.data(), end, number);
     if (result.ec != std::errc{} || result.ptr != end || has_leading_zero(value.text))
         return fail(node, field, number_hint(value.text));
-    if (number < rule.min || number > rule.max) return fail(node, field);
+    if (number > rule.max) return fail(node, field, "at most " + std::to_string(rule.max));
+    if (number < rule.min) return fail(node, field);
     out = number;
     return true;
 }
