@@ -60,7 +60,7 @@ class Validator {
     }
     // keys: those that the rule compares; the first names the message, the first one that was given places
     // it.
-    void refuse(Keys keys, const std::string& what) {
+    void report(Keys keys, const std::string& what) {
         std::string place = file_;
         for (const char* key : keys) {
             const auto origin = origins_.find(key);
@@ -68,6 +68,9 @@ class Validator {
             if (place == file_ || place.rfind("preset", 0) == 0) place = origin->second;
         }
         problems_.add(place, *keys.begin(), what);
+    }
+    void refuse(Keys keys, const std::string& what) {
+        report(keys, what);
         problems_.doubt(*keys.begin());
     }
     void require(bool holds, Keys keys, const std::string& what) {
@@ -169,7 +172,8 @@ class Validator {
                 mend += ", or set parallel.dp to " + text(ranks_ / replica) + " or auto";
         }
         const std::int64_t dp = smallest / replica;
-        refuse({"parallel", "parallel.tp", "parallel.pp", "parallel.dp"},
+        if (dp_auto) problems_.doubt("parallel.dp");
+        report({"parallel", "parallel.tp", "parallel.pp", "parallel.dp"},
                "grid " + text(p.tp) + "x" + text(p.pp) + "x" + text(dp) + " (tp x pp x dp) needs " +
                    text(smallest) + (smallest == 1 ? " process" : " processes") + ", got " + text(ranks_) +
                    "; " + mend);
@@ -259,7 +263,7 @@ class Validator {
         const std::int64_t dp = spec_.parallel.dp, unit = train.micro_batch * dp;
         if (train.global_batch == 0) train.global_batch = unit;
         const std::int64_t batch = train.global_batch;
-        if (batch % unit == 0 || !sound({"train.global_batch", "train.micro_batch", "parallel"})) return;
+        if (batch % unit == 0 || !sound({"train.global_batch", "train.micro_batch", "parallel.dp"})) return;
         std::vector<std::int64_t> sizes;
         if (batch % dp == 0)
             for (std::int64_t size = 1; size <= std::min<std::int64_t>(batch / dp, 4096); ++size)

@@ -1,0 +1,13 @@
+// `escalier check`: every error of a job spec at once, or what the spec comes to on a number of ranks.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace escalier::apps {
+
+// Registers the subcommand; when it is parsed, `action` becomes what main() runs (its result is the exit
+// code; errors of core/error.h pass through).
+void add_check_command(CLI::App& app, std::function<int()>& action);
+
+}  // namespace escalier::apps
