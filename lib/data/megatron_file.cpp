@@ -100,11 +100,13 @@ class MegatronFile final : public TokenFile {
             contiguous_ = contiguous_ && pointer == total * bytes_each;
             total += length;
         }
-        // Files as every writer makes them are contiguous, and then the pointers are the prefix sums.
-        if (contiguous_ && total * bytes_each != tokens_file_.size())
+        // Files as every writer makes them are contiguous, and then the pointers are the prefix sums. Others
+        // may leave tokens out, but never count one twice.
+        const std::int64_t counted = total * bytes_each;
+        if (counted > tokens_file_.size() || (contiguous_ && counted != tokens_file_.size()))
             throw DataError(path() + ": has " + std::to_string(tokens_file_.size()) +
                             " bytes, but its index counts " + std::to_string(total) + " tokens of " +
-                            std::to_string(bytes_each) + " bytes = " + std::to_string(total * bytes_each) +
+                            std::to_string(bytes_each) + " bytes = " + std::to_string(counted) +
                             "; the pair does not belong together");
         if (!contiguous_) {
             begins_.reserve(static_cast<std::size_t>(index_.sequences));

@@ -109,6 +109,7 @@ std::string message_of(ExitCode code, Body&& body) {
     return "";
 }
 
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+#define EXPECT_CONTAINS(text, part) \
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, std::string(part), std::string(text))
 
 }  // namespace escalier::data

@@ -1,0 +1,138 @@
+#include "data/megatron_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "data/megatron_file.h"
+
+namespace escalier::data {
+namespace {
+
+constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
+constexpr std::int64_t u16_vocab_limit = 65500;
+
+template <class T>
+void put(NewFile& file, T value) {
+    file.write(&value, sizeof value);
+}
+
+}  // namespace
+
+NewFile::NewFile(const std::string& path)
+    : path_(path), temporary_(path + ".tmp." + std::to_string(::getpid())) {
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) fail("cannot be created");
+    buffer_.reserve(buffer_bytes);
+}
+
+NewFile::~NewFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (!published_) ::unlink(temporary_.c_str());
+}
+
+void NewFile::fail(const std::string& what) const {
+    throw IoError::write(temporary_ + ": " + what + ": " + std::strerror(errno));
+}
+
+void NewFile::write(const void* bytes, std::size_t size) {
+    if (buffer_.size() + size > buffer_bytes) flush();
+    const auto* from = static_cast<const char*>(bytes);
+    buffer_.insert(buffer_.end(), from, from + size);
+}
+
+void NewFile::flush() {
+    for (std::size_t done = 0; done < buffer_.size();) {
+        const ssize_t written = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) fail("cannot be written");
+        done += static_cast<std::size_t>(written);
+    }
+    buffer_.clear();
+}
+
+void NewFile::close() {
+    flush();
+    if (::fsync(descriptor_) != 0) fail("cannot be flushed to the disk");
+    const int status = ::close(descriptor_);
+    descriptor_ = -1;
+    if (status != 0) fail("cannot be closed");
+}
+
+void NewFile::publish() {
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be renamed to " + path_);
+    published_ = true;
+}
+
+MegatronWriter::MegatronWriter(const std::string& prefix, std::int64_t vocab_size, std::int64_t max_sequence)
+    : vocab_size_(vocab_size),
+      max_sequence_(max_sequence),
+      type_(vocab_size < u16_vocab_limit ? TokenType::u16 : TokenType::i32),
+      tokens_file_(prefix + ".bin"),
+      index_file_(prefix + ".idx") {
+    ESCALIER_CHECK(max_sequence >= 1 && max_sequence <= INT32_MAX, "a sequence's length has 32 bits");
+}
+
+void MegatronWriter::add(std::span<const std::int32_t> ids) {
+    for (std::int32_t id : ids) {
+        if (id < 0 || id >= vocab_size_)
+            throw DataError(tokens_file_.path() + ": the tokenizer gave id " + std::to_string(id) +
+                            " at position " + std::to_string(tokens_) + ", outside its vocabulary of " +
+                            std::to_string(vocab_size_));
+        if (sequence_ == max_sequence_) {
+            lengths_.push_back(static_cast<std::int32_t>(sequence_));
+            ends_document_.push_back(false);
+            sequence_ = 0;
+        }
+        if (type_ == TokenType::u16)
+            put(tokens_file_, static_cast<std::uint16_t>(id));
+        else
+            put(tokens_file_, id);
+        ++sequence_;
+        ++tokens_;
+    }
+}
+
+void MegatronWriter::end_document() {
+    if (sequence_ == 0) return;
+    lengths_.push_back(static_cast<std::int32_t>(sequence_));
+    ends_document_.push_back(true);
+    sequence_ = 0;
+    ++documents_;
+}
+
+void MegatronWriter::finish() {
+    write_index();
+    tokens_file_.close();
+    index_file_.close();
+    // Without its index a .bin is not read, so no moment shows a pair that does not belong together.
+    if (::unlink(index_file_.path().c_str()) != 0 && errno != ENOENT)
+        throw IoError::write(index_file_.path() + ": cannot be replaced: " + std::strerror(errno));
+    tokens_file_.publish();
+    index_file_.publish();
+}
+
+void MegatronWriter::write_index() {
+    index_file_.write(megatron_magic, sizeof megatron_magic);
+    put(index_file_, std::uint64_t{1});
+    put(index_file_, static_cast<std::uint8_t>(type_ == TokenType::u16 ? 8 : 4));
+    put(index_file_, static_cast<std::uint64_t>(lengths_.size()));
+    put(index_file_, static_cast<std::uint64_t>(documents_ + 1));
+    for (std::int32_t length : lengths_) put(index_file_, length);
+    std::int64_t pointer = 0;
+    for (std::int32_t length : lengths_) {
+        put(index_file_, pointer);
+        pointer += std::int64_t{length} * width(type_);
+    }
+    put(index_file_, std::int64_t{0});
+    for (std::size_t i = 0; i < lengths_.size(); ++i)
+        if (ends_document_[i]) put(index_file_, static_cast<std::int64_t>(i + 1));
+}
+
+}  // namespace escalier::data

@@ -1,0 +1,78 @@
+#include "data/pack.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/error.h"
+#include "data/documents.h"
+#include "data/megatron_writer.h"
+
+namespace escalier::data {
+namespace {
+
+// Text is tokenized in pieces of about this many bytes, so that memory and time stay bounded for any
+// document.
+constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+
+// Where to cut: after the last line end within the piece, else after the last space, else between two UTF-8
+// characters. A tokenizer that sees words and lines whole gives the same ids as on the uncut text, but for
+// models that mark the begin of their input.
+std::size_t piece_end(std::string_view text) {
+    if (text.size() <= piece_bytes) return text.size();
+    const std::string_view piece = text.substr(0, piece_bytes);
+    for (const char mark : {'\n', ' '})
+        if (const std::size_t found = piece.rfind(mark); found != std::string_view::npos) return found + 1;
+    std::size_t end = piece_bytes;
+    while (end > piece_bytes - 4 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    return end;
+}
+
+void refuse_compressed(const MappedFile& file) {
+    if (file.size() >= 2 && load<std::uint16_t>(file.data()) == 0x8b1f)
+        throw ConfigError(file.path() + ": is gzip-compressed; unpack it first (gunzip)");
+}
+
+}  // namespace
+
+PackResult pack(const std::vector<std::string>& inputs, const std::string& prefix, const Tokenizer& tokenizer,
+                const PackOptions& options) {
+    if (options.append_eod && tokenizer.eod() < 0)
+        throw ConfigError("--tokenizer: this model has no end-of-document id (eos); pack with --no-eod");
+    struct stat status {};
+    if (::stat(prefix.c_str(), &status) == 0)
+        throw ConfigError(
+            prefix +
+            ": is an existing file or folder; the last argument is the OUTPREFIX of the new .bin "
+            "and .idx");
+    MegatronWriter writer(prefix, tokenizer.vocab_size(), options.max_sequence);
+    PackResult result;
+    std::vector<std::int32_t> ids;
+    for (const std::string& input : inputs) {
+        const MappedFile file(input);
+        refuse_compressed(file);
+        DocumentKind kind = document_kind(input);
+        if (kind == DocumentKind::whole_file && options.split_blank_lines) kind = DocumentKind::blank_lines;
+        for_each_document(file, kind, options.key, [&](std::string_view text) {
+            result.text_bytes += static_cast<std::int64_t>(text.size());
+            while (!text.empty()) {
+                const std::size_t end = piece_end(text);
+                ids.clear();
+                tokenizer.encode(text.substr(0, end), ids);
+                writer.add(ids);
+                text.remove_prefix(end);
+            }
+            if (options.append_eod) writer.add(std::vector{tokenizer.eod()});
+            writer.end_document();
+        });
+    }
+    if (writer.documents() == 0) throw DataError(inputs.front() + ": holds no text; nothing to pack");
+    writer.finish();
+    result.documents = writer.documents();
+    result.tokens = writer.tokens();
+    result.type = writer.type();
+    return result;
+}
+
+}  // namespace escalier::data
