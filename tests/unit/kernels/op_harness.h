@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/op_context.h"
-#include "harness/guarded_buffer.h"
-#include "harness/tracked.h"
 #include "kernels/ops.h"
+#include "tests/harness/guarded_buffer.h"
+#include "tests/harness/tracked.h"
 
 namespace escalier::kernels::test {
 
