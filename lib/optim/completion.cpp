@@ -22,10 +22,10 @@ GradientCompletion::GradientCompletion(const model::ParameterList& parameters, c
         over_tp_.staging = buffer.rows(0, over_tp_.small.elements());
         over_kv_.staging = buffer.rows(0, over_kv_.small.elements());
     }
-    find_ties(parameters, groups);
+    find_ties(parameters);
 }
 
-void GradientCompletion::find_ties(const model::ParameterList& parameters, const parallel::Groups& groups) {
+void GradientCompletion::find_ties(const model::ParameterList& parameters) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         const model::Parameter& parameter = parameters[i];
         if (parameter.tie_group < 0 || parameter.gradient.elements() == 0) continue;
@@ -41,7 +41,7 @@ void GradientCompletion::find_ties(const model::ParameterList& parameters, const
                            "tied parameters of one rank must share one weight");
             local_ties_.push_back({parameter.gradient, later->gradient});
         } else {
-            ESCALIER_CHECK(groups.tied != nullptr, "no group connects the copies of a tied parameter");
+            ESCALIER_CHECK(tied_ && tied_->size() == 2, "no group connects the copies of a tied parameter");
             remote_ties_.push_back(parameter.gradient);
         }
     }

@@ -42,7 +42,7 @@ class GradientCompletion {
         TensorView head;
     };
 
-    void find_ties(const model::ParameterList& parameters, const parallel::Groups& groups);
+    void find_ties(const model::ParameterList& parameters);
 
     const kernels::Ops& ops_;
     PartialSums over_tp_;
