@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
-namespace escalier::model {
+#include "config/model_facts.h"
 
-std::int64_t padded_vocabulary(std::int64_t vocab_size, int tp) {
-    const std::int64_t multiple = std::int64_t{128} * tp;
-    return (vocab_size + multiple - 1) / multiple * multiple;
-}
+namespace escalier::model {
 
 ModelShape shape_of(const config::ModelConfig& model, std::int64_t micro_batch, std::int64_t seq_len, int tp,
                     int tp_rank) {
@@ -23,7 +20,7 @@ ModelShape shape_of(const config::ModelConfig& model, std::int64_t micro_batch, 
     s.first_kv_head = model.num_kv_heads * tp_rank / tp;
     s.ffn = model.ffn_size / tp;
     s.first_ffn = s.ffn * tp_rank;
-    s.vocab_rows = padded_vocabulary(model.vocab_size, tp) / tp;
+    s.vocab_rows = config::padded_vocab(model.vocab_size, tp) / tp;
     s.vocab_begin = s.vocab_rows * tp_rank;
     s.vocab_valid = std::clamp<std::int64_t>(model.vocab_size - s.vocab_begin, 0, s.vocab_rows);
     return s;

@@ -22,9 +22,6 @@ struct ModelShape {
     std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
 };
 
-// Padded vocabulary: a multiple of 128 * tp (facts.md 4e).
-std::int64_t padded_vocabulary(std::int64_t vocab_size, int tp);
-
 // The config is resolved: extents divide, or key/value heads are replicated.
 ModelShape shape_of(const config::ModelConfig& model, std::int64_t micro_batch, std::int64_t seq_len, int tp,
                     int tp_rank);

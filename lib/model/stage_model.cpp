@@ -17,8 +17,8 @@ StageStorage::Boundary boundary_of(const StageIo& io) {
     return {io.input, io.output, io.output_gradient, io.input_gradient};
 }
 
-StageExtent extent_of(const StagePart& part, const RecomputePlan& recompute, bool split_backward) {
-    return {part.last_layer - part.first_layer, part.has_embedding, part.has_head, split_backward, recompute};
+StageExtent extent_of(const parallel::StagePart& part, const RecomputePlan& recompute, bool split_backward) {
+    return {part.layers(), part.embedding, part.head, split_backward, recompute};
 }
 
 }  // namespace
@@ -37,23 +37,24 @@ RankShared::RankShared(const ModelContext& c, device::Arenas& arenas)
     c.ops.rope_table(c.op, rope_table, c.config.rope.theta, scaling);
 }
 
-StageModel::StageModel(const ModelContext& context, const StagePart& part, const RecomputePlan& recompute,
-                       bool split_backward, const schedule::StageBuffers& buffers, int micro_batches,
-                       device::Arenas& arenas, const RankShared& shared, const Weight* tied_table)
+StageModel::StageModel(const ModelContext& context, int stage, const parallel::StagePart& part,
+                       const RecomputePlan& recompute, bool split_backward,
+                       const schedule::StageBuffers& buffers, int micro_batches, device::Arenas& arenas,
+                       const RankShared& shared, const Weight* tied_table)
     : context_(context),
       part_(part),
       extent_(extent_of(part, recompute, split_backward)),
       shared_(shared),
-      registry_(context.config, context.shape, context.tp.size(), context.tp.rank(), part.stage, arenas,
+      registry_(context.config, context.shape, context.tp.size(), context.tp.rank(), stage, arenas,
                 context.ops.prepared_weight_elements),
       storage_(context_, extent_, buffers, arenas.activations, arenas.workspace),
       plans_(4),
       losses_(static_cast<std::size_t>(micro_batches)) {
-    if (part.has_embedding) embedding_.emplace(context_, registry_.embedding());
+    if (part.embedding) embedding_.emplace(context_, registry_.embedding());
     blocks_.reserve(static_cast<std::size_t>(extent_.layers));
-    for (std::int64_t layer = part.first_layer; layer < part.last_layer; ++layer)
+    for (std::int64_t layer = part.first_layer; layer < part.end_layer; ++layer)
         blocks_.emplace_back(context_, registry_.block(layer), shared.scratch, shared.rope_table, layer);
-    if (part.has_head) {
+    if (part.head) {
         const bool tied = context.config.tie_embeddings;
         if (tied && !tied_table) tied_table = embedding_table();
         head_.emplace(context_, registry_.head(tied ? tied_table : nullptr), arenas.workspace);

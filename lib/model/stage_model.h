@@ -12,15 +12,9 @@
 #include "model/loss_head.h"
 #include "model/stage.h"
 #include "model/stage_storage.h"
+#include "parallel/partition.h"
 
 namespace escalier::model {
-
-// Which part of the model a stage is.
-struct StagePart {
-    int stage = 0;
-    std::int64_t first_layer = 0, last_layer = 0;  // [first, last)
-    bool has_embedding = false, has_head = false;
-};
 
 // What all stages of a rank share.
 struct RankShared {
@@ -34,9 +28,9 @@ class StageModel final : public Stage {
  public:
     // In measuring arenas the stage only counts and must not run. tied_table: the embedding's weight where it
     // lives on this rank and the head is tied to it, else null.
-    StageModel(const ModelContext& context, const StagePart& part, const RecomputePlan& recompute,
-               bool split_backward, const schedule::StageBuffers& buffers, int micro_batches,
-               device::Arenas& arenas, const RankShared& shared, const Weight* tied_table);
+    StageModel(const ModelContext& context, int stage, const parallel::StagePart& part,
+               const RecomputePlan& recompute, bool split_backward, const schedule::StageBuffers& buffers,
+               int micro_batches, device::Arenas& arenas, const RankShared& shared, const Weight* tied_table);
 
     const ParameterList& parameters() const { return registry_.parameters(); }
     const Weight* embedding_table() const { return embedding_ ? &embedding_->table() : nullptr; }
@@ -102,7 +96,7 @@ class StageModel final : public Stage {
     void backward_embedding(int, const StageIo& io);
 
     ModelContext context_;
-    StagePart part_;
+    parallel::StagePart part_;
     StageExtent extent_;
     const RankShared& shared_;
     Registry registry_;

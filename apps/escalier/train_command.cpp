@@ -1,0 +1,73 @@
+#include "train_command.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/mpi_env.h"
+#include "config/dump.h"
+#include "config/validate.h"
+#include "train/trainer.h"
+
+namespace escalier::apps {
+
+namespace {
+
+struct TrainArguments {
+    std::string job;
+    std::vector<std::string> overrides;
+    train::TrainOptions options;
+};
+
+// Rank 0 reads files and environment; the others get the resolved spec as text, so that all hold the same.
+config::JobSpec load_everywhere(const TrainArguments& arguments, comm::MpiEnv& env) {
+    comm::Communicator& world = env.world();
+    std::string text;
+    env.agree([&] {
+        if (world.rank() != 0) return;
+        config::Job job =
+            config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, world.size());
+        config::require_data(job.spec);
+        text = config::dump(job.spec);
+    });
+    int size = static_cast<int>(text.size());
+    world.broadcast(TensorView(&size, DType::i32, {1}), 0, "size of the job spec");
+    text.resize(static_cast<std::size_t>(size));
+    world.broadcast(TensorView(text.data(), DType::u8, {size}), 0, "job spec");
+    config::JobSpec spec;
+    env.agree([&] { spec = config::load_resolved({arguments.job, text}, {}, world.size()).spec; });
+    return spec;
+}
+
+int run(const TrainArguments& arguments) {
+    comm::MpiEnv env(nullptr, nullptr);
+    try {
+        train::train(load_everywhere(arguments, env), env, arguments.options);
+        return 0;
+    } catch (const CommError& error) {  // a broken connection is not seen by all
+        env.abort(static_cast<int>(error.code()), error.what());
+    } catch (const Error& error) {  // all ranks share it
+        if (env.world().rank() == 0) std::cerr << "escalier: " << error.what() << std::endl;
+        return static_cast<int>(error.code());
+    } catch (const std::exception& error) {
+        env.abort(static_cast<int>(ExitCode::failed), error.what());
+    }
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, std::function<int()>& action) {
+    auto arguments = std::make_shared<TrainArguments>();
+    CLI::App* command = app.add_subcommand("train", "Train a model: mpirun -n N escalier train JOB");
+    command->add_option("job", arguments->job, "Job spec (YAML)")->required();
+    command->add_option("--set", arguments->overrides, "Override a key: --set train.steps=10 (YAML value)");
+    command->add_option("--save-weights", arguments->options.save_weights,
+                        "Write the weights to this safetensors file after the last step");
+    command->add_flag("--dry-run", arguments->options.dry_run,
+                      "Set everything up, print the start page, train nothing");
+    command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace escalier::apps

@@ -1,0 +1,62 @@
+#include "train/assembly.h"
+
+#include "schedule/generators.h"
+#include "schedule/lower.h"
+#include "schedule/prove.h"
+
+namespace escalier::train {
+
+namespace {
+
+parallel::Grid grid_of(const config::JobSpec& spec) {
+    return {static_cast<int>(spec.parallel.tp), static_cast<int>(spec.parallel.pp),
+            static_cast<int>(spec.parallel.dp)};
+}
+
+}  // namespace
+
+schedule::Schedule make_schedule(const config::JobSpec& spec) {
+    schedule::GenerateOptions options;
+    options.kind = spec.pipeline.schedule;
+    options.pp = static_cast<int>(spec.parallel.pp);
+    options.micro_batches = static_cast<int>(spec.micro_batches());
+    options.backward = schedule::parse_backward_order(spec.pipeline.backward);
+    return schedule::generate(options);
+}
+
+Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
+                   const AssemblyOptions& options)
+    : spec_(spec),
+      groups_(job, grid_of(spec), static_cast<int>(spec.model.num_kv_heads)),
+      backend_(make_backend(spec.run)),
+      pool_(options.threads),
+      schedule_(make_schedule(spec)),
+      programs_(schedule::lower(schedule_)) {
+    schedule::prove(schedule_, programs_);
+    if (options.validation) forward_programs_ = schedule::lower(schedule::forward_only(schedule_));
+
+    const auto pp_rank = static_cast<std::size_t>(groups_.place.pp_rank);
+    const schedule::Program& program = programs_[pp_rank];
+    const schedule::Program* forward = options.validation ? &forward_programs_[pp_rank] : nullptr;
+    channels_ =
+        std::make_unique<pipeline::Channels>(env, *groups_.pp, schedule_, programs_, forward_programs_);
+
+    const auto build = [&](device::Arenas& arenas) {
+        step_.reset();
+        model_ = std::make_unique<RankModel>(spec_, groups_, backend_, pool_, program, forward, arenas);
+        step_ =
+            std::make_unique<TrainStep>(spec_, job, groups_, *model_, program, forward, *channels_, arenas);
+    };
+    device::Arenas measured = device::Arenas::measuring();
+    build(measured);
+    env.agree([&] {
+        arenas_ = std::make_unique<device::Arenas>(
+            device::Arenas::allocated(measured, backend_.device->allocator()));
+    });
+    build(*arenas_);
+    model::initialize(model_->parameters(), static_cast<std::uint64_t>(spec_.run.seed),
+                      spec_.model.num_layers, pool_);
+    model_->prepare_weights();
+}
+
+}  // namespace escalier::train

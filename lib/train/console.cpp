@@ -1,0 +1,69 @@
+#include "train/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <climits>
+#include <fstream>
+#include <iostream>
+
+namespace escalier::train {
+
+namespace {
+
+std::string read_first_line(const std::string& path) {
+    std::ifstream in(path);
+    std::string line;
+    std::getline(in, line);
+    return line;
+}
+
+std::string link_target(const std::string& path) {
+    char target[PATH_MAX];
+    const ssize_t length = readlink(path.c_str(), target, sizeof target);
+    return length > 0 ? std::string(target, static_cast<std::size_t>(length)) : std::string();
+}
+
+}  // namespace
+
+bool stdout_is_terminal() {
+    const std::string parent = "/proc/" + std::to_string(getppid());
+    const std::string name = read_first_line(parent + "/comm");
+    if (name == "mpirun" || name == "orterun" || name == "mpiexec")
+        return link_target(parent + "/fd/1").starts_with("/dev/pts/");
+    winsize size{};
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+}
+
+Console::Console(bool terminal, std::ostream* log) : terminal_(terminal), log_(log) {}
+
+Console::~Console() {
+    clear_status();
+}
+
+void Console::clear_status() {
+    if (!status_shown_) return;
+    std::cout << "\r\033[K" << std::flush;
+    status_shown_ = false;
+}
+
+void Console::line(const std::string& text) {
+    clear_status();
+    std::cout << text << std::endl;
+    if (log_) *log_ << text << std::endl;
+}
+
+void Console::log_line(const std::string& text) {
+    if (!terminal_) return line(text);
+    if (log_) *log_ << text << std::endl;
+}
+
+void Console::status(const std::string& text) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!terminal_ || now - last_status_ < std::chrono::milliseconds(100)) return;
+    last_status_ = now;
+    std::cout << "\r\033[K" << text << std::flush;
+    status_shown_ = true;
+}
+
+}  // namespace escalier::train

@@ -1,0 +1,34 @@
+// What rank 0 shows on stdout: kept lines, and on a terminal one status line in place below them.
+#pragma once
+
+#include <chrono>
+#include <ostream>
+#include <string>
+
+namespace escalier::train {
+
+// Whether stdout ends on a terminal. Under mpirun every rank's stdout is a pseudo-terminal of mpirun's, so
+// there it is mpirun's own stdout that counts.
+bool stdout_is_terminal();
+
+class Console {
+ public:
+    // log: gets every line as well, without the status line; may be null.
+    Console(bool terminal, std::ostream* log);
+    ~Console();
+
+    bool terminal() const { return terminal_; }
+    void line(const std::string& text);      // kept, on stdout and in the log
+    void log_line(const std::string& text);  // in the log; on stdout too unless it is a terminal
+    void status(const std::string& text);    // terminal only, replaced by the next; at most 10 a second
+
+ private:
+    void clear_status();
+
+    bool terminal_;
+    std::ostream* log_;
+    bool status_shown_ = false;
+    std::chrono::steady_clock::time_point last_status_{};
+};
+
+}  // namespace escalier::train

@@ -1,0 +1,114 @@
+#include "train/metrics.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace escalier::train {
+
+namespace {
+
+double unix_time() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+void write_line(std::ofstream& out, const nlohmann::ordered_json& object) {
+    out << object.dump() << '\n' << std::flush;
+}
+
+double milliseconds(double seconds) {
+    return 1e3 * seconds;
+}
+
+}  // namespace
+
+double bubble_share(const std::vector<RankSplit>& ranks) {
+    double sum = 0;
+    for (const RankSplit& rank : ranks) sum += rank.step > 0 ? rank.bubble / rank.step : 0;
+    return ranks.empty() ? 0 : sum / static_cast<double>(ranks.size());
+}
+
+std::string grouped(std::int64_t value) {
+    std::string digits = std::to_string(value);
+    for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3)
+        digits.insert(static_cast<std::size_t>(at), ",");
+    return digits;
+}
+
+std::string clock_text(double seconds) {
+    const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+    if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+    return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string step_line(const StepReport& r) {
+    const std::size_t width = std::to_string(r.steps).size();
+    return fmt::format(
+        "step {:>{}}/{} | loss {:.6f} | norm {:.4f} | lr {:.2e} | {:.1f} ms | {} tok/s | bubble {:.1f} %",
+        r.step, width, r.steps, r.loss, r.grad_norm, r.lr, milliseconds(r.seconds),
+        grouped(static_cast<std::int64_t>(static_cast<double>(r.step_tokens) / r.seconds)),
+        100 * bubble_share(r.ranks));
+}
+
+std::string split_table(const std::vector<RankSplit>& ranks) {
+    std::string text = "rank   step ms  compute  communication  bubble  reduction  optimizer  data wait";
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        const RankSplit& s = ranks[rank];
+        const auto share = [&](double part) { return 100 * part / s.step; };
+        text += fmt::format(
+            "\n{:>4}  {:>8.1f}  {:>5.1f} %  {:>11.1f} %  {:>4.1f} %  {:>7.1f} %  {:>7.1f} %  {:>7.1f} %",
+            rank, milliseconds(s.step), share(s.compute), share(s.exposed_communication), share(s.bubble),
+            share(s.reduction), share(s.optimizer), share(s.data_wait));
+    }
+    return text;
+}
+
+void MetricsFile::start(const std::string& grid, std::int64_t parameters, double predicted_bubble) {
+    write_line(out_, {{"event", "start"},
+                      {"time", unix_time()},
+                      {"grid", grid},
+                      {"parameters", parameters},
+                      {"predicted_bubble", predicted_bubble}});
+}
+
+void MetricsFile::step(const StepReport& r) {
+    nlohmann::ordered_json object = {{"event", "step"},
+                                     {"step", r.step},
+                                     {"time", unix_time()},
+                                     {"loss", r.loss},
+                                     {"lr", r.lr},
+                                     {"grad_norm", r.grad_norm},
+                                     {"step_ms", milliseconds(r.seconds)},
+                                     {"tokens_per_s", static_cast<double>(r.step_tokens) / r.seconds},
+                                     {"model_flops_per_s", r.model_flops / r.seconds},
+                                     {"consumed_samples", r.consumed_samples},
+                                     {"consumed_tokens", r.consumed_tokens},
+                                     {"bubble", bubble_share(r.ranks)}};
+    nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+    for (const RankSplit& s : r.ranks)
+        ranks.push_back({{"step_ms", milliseconds(s.step)},
+                         {"compute_ms", milliseconds(s.compute)},
+                         {"exposed_communication_ms", milliseconds(s.exposed_communication)},
+                         {"bubble_ms", milliseconds(s.bubble)},
+                         {"reduction_ms", milliseconds(s.reduction)},
+                         {"optimizer_ms", milliseconds(s.optimizer)},
+                         {"data_wait_ms", milliseconds(s.data_wait)}});
+    object["ranks"] = std::move(ranks);
+    write_line(out_, object);
+}
+
+void MetricsFile::eval(std::int64_t step, double loss, std::int64_t targets, double seconds) {
+    write_line(out_, {{"event", "eval"},
+                      {"step", step},
+                      {"time", unix_time()},
+                      {"loss", loss},
+                      {"targets", targets},
+                      {"eval_ms", milliseconds(seconds)}});
+}
+
+void MetricsFile::end(int exit_code, const std::string& reason) {
+    write_line(out_, {{"event", "end"}, {"time", unix_time()}, {"exit_code", exit_code}, {"reason", reason}});
+}
+
+}  // namespace escalier::train

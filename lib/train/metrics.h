@@ -1,0 +1,56 @@
+// What a run reports: metrics.jsonl for programs, lines for people. Rank 0 only.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace escalier::train {
+
+// Where one rank's step went, in seconds; the parts sum to `step`.
+struct RankSplit {
+    double compute = 0;
+    double exposed_communication = 0;  // tensor-group collectives and messages that compute did not hide
+    double bubble = 0;                 // waiting for a producer that was still computing
+    double reduction = 0;              // data-parallel sum, gradient completion, norm, loss
+    double optimizer = 0;
+    double data_wait = 0;
+    double step = 0;
+};
+
+struct StepReport {
+    std::int64_t step = 0;
+    std::int64_t steps = 0;
+    double loss = 0, grad_norm = 0, lr = 0;
+    double seconds = 0;  // slowest rank
+    std::int64_t consumed_samples = 0, consumed_tokens = 0, step_tokens = 0;
+    double model_flops = 0;        // of the step, in the convention of config/model_facts.h
+    std::vector<RankSplit> ranks;  // by rank of the job
+};
+
+// Mean over ranks of bubble / step.
+double bubble_share(const std::vector<RankSplit>& ranks);
+// "step  12/200 | loss 2.345678 | norm 1.234 | lr 3.00e-04 | 123.4 ms | 16,384 tok/s | bubble 11.2 %"
+std::string step_line(const StepReport& report);
+// One line per rank, in shares of the step.
+std::string split_table(const std::vector<RankSplit>& ranks);
+// 1234567 -> "1,234,567"
+std::string grouped(std::int64_t value);
+// 75 -> "1:15", 4000 -> "1:06:40"
+std::string clock_text(double seconds);
+
+// One JSON object a line, flushed; numbers as shortest round-trip decimals, null where not finite.
+class MetricsFile {
+ public:
+    explicit MetricsFile(std::ofstream out) : out_(std::move(out)) {}
+    void start(const std::string& grid, std::int64_t parameters, double predicted_bubble);
+    void step(const StepReport& report);
+    void eval(std::int64_t step, double loss, std::int64_t targets, double seconds);
+    void end(int exit_code, const std::string& reason);
+
+ private:
+    std::ofstream out_;
+};
+
+}  // namespace escalier::train

@@ -1,0 +1,49 @@
+// The model as one rank holds it: its stages, their parameters, the tokens they read.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "config/job_spec.h"
+#include "core/compute_pool.h"
+#include "model/stage_model.h"
+#include "parallel/groups.h"
+#include "schedule/program.h"
+#include "train/backend.h"
+
+namespace escalier::train {
+
+class RankModel {
+ public:
+    // spec: resolved. program: this rank's; `forward` (may be null) another that the same stages must be able
+    // to run. In measuring arenas it only counts.
+    RankModel(const config::JobSpec& spec, const parallel::Groups& groups, const Backend& backend,
+              ComputePool& pool, const schedule::Program& program, const schedule::Program* forward,
+              device::Arenas& arenas);
+    RankModel(const RankModel&) = delete;
+    RankModel& operator=(const RankModel&) = delete;
+
+    const model::ModelContext& context() const { return context_; }
+    const model::ParameterList& parameters() const { return parameters_; }
+    std::vector<model::Stage*> stages();
+    model::StageModel& stage(std::size_t chunk) { return *stages_[chunk]; }
+    model::StageModel* first_stage() { return first_; }  // null where this rank has no embedding
+    model::StageModel* last_stage() { return last_; }    // null where this rank has no loss head
+    // i32 [M,R]; without data where the rank's stages read none.
+    TensorView tokens() const { return tokens_; }
+    TensorView targets() const { return targets_; }
+
+    void begin_step(const model::StepInputs& inputs);
+    void prepare_weights() const;
+
+ private:
+    model::ModelContext context_;
+    model::RankShared shared_;
+    std::vector<std::unique_ptr<model::StageModel>> stages_;
+    model::StageModel* first_ = nullptr;
+    model::StageModel* last_ = nullptr;
+    model::ParameterList parameters_;
+    TensorView tokens_, targets_;
+};
+
+}  // namespace escalier::train

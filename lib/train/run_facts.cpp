@@ -1,0 +1,29 @@
+#include "train/run_facts.h"
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/matrix_library.h"
+
+namespace escalier::train {
+
+std::string run_facts(const Assembly& assembly, const comm::MpiEnv& env, const parallel::RankTable& ranks) {
+    const parallel::Grid& grid = assembly.groups().grid;
+    nlohmann::ordered_json facts = {{"grid", {{"tp", grid.tp}, {"pp", grid.pp}, {"dp", grid.dp}}},
+                                    {"compiler", __VERSION__},
+                                    {"mpi", env.version()},
+                                    {"matrix_library", kernels::cpu_matrix_library()}};
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const parallel::RankRow& row : ranks.rows)
+        rows.push_back({{"rank", row.rank},
+                        {"host", row.host},
+                        {"local_rank", row.local_rank},
+                        {"cores", row.cores},
+                        {"threads", row.threads},
+                        {"tp_rank", row.place.tp_rank},
+                        {"dp_rank", row.place.dp_rank},
+                        {"pp_rank", row.place.pp_rank}});
+    facts["ranks"] = std::move(rows);
+    return facts.dump(2) + "\n";
+}
+
+}  // namespace escalier::train

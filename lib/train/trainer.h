@@ -1,0 +1,23 @@
+// A whole training run, from resolved spec to exit code.
+#pragma once
+
+#include <string>
+
+#include "comm/mpi_env.h"
+#include "config/job_spec.h"
+
+namespace escalier::train {
+
+struct TrainOptions {
+    std::string save_weights;  // path of a safetensors file, written after the last step; empty: none
+    bool dry_run = false;      // set everything up, print the start-up page, run no step
+};
+
+// spec: resolved for env.world(). Collective. Throws Errors that all ranks share (a refusal, a non-finite
+// loss); what only some ranks see ends the job through env.abort.
+void train(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& options);
+
+// Compute threads of this rank: run.threads, or the allowed cores shared between the node's ranks.
+int compute_threads(const config::RunConfig& run, const comm::RankPlace& place);
+
+}  // namespace escalier::train

@@ -1,0 +1,103 @@
+// The fixtures of tests/golden/pytorch on every grid of as many ranks as this was started with: loss and norm
+// of ten steps, and every gradient of the first.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "checkpoint/weights.h"
+#include "config/validate.h"
+#include "data/sampler.h"
+#include "tests/harness/multirank_main.h"
+#include "train/assembly.h"
+
+namespace escalier {
+namespace {
+
+const std::string fixtures = GOLDEN_DIR "/pytorch/";
+
+struct Case {
+    std::string model;
+    int tp, pp, dp;
+    std::string extra;  // one more override
+};
+
+// A fixture's job on this many ranks; null where the model does not fit the grid.
+std::unique_ptr<train::Assembly> assemble(const Case& c) {
+    const std::string folder = fixtures + c.model + "/";
+    std::vector<std::string> overrides = {
+        "parallel.tp=" + std::to_string(c.tp), "parallel.pp=" + std::to_string(c.pp),
+        "parallel.dp=" + std::to_string(c.dp), "data.train=[{path: \"" + folder + "tokens.bin\"}]",
+        "train.micro_batch=1"};
+    if (!c.extra.empty()) overrides.push_back(c.extra);
+    const config::Job job =
+        config::load_resolved(config::read_job_file(folder + "job.yaml"), overrides, c.tp * c.pp * c.dp);
+    auto assembly =
+        std::make_unique<train::Assembly>(job.spec, test::env(), test::env().world(),
+                                          train::AssemblyOptions{.threads = 1, .validation = false});
+    checkpoint::load_weights(folder + "weights.safetensors", assembly->model().parameters(),
+                             assembly->groups(), *assembly->backend().device);
+    assembly->model().prepare_weights();
+    return assembly;
+}
+
+// Every gradient of this rank within 2e-5 of the largest element of its tensor.
+void expect_gradients(const train::Assembly& assembly, const model::ParameterList& parameters,
+                      const std::string& model) {
+    const checkpoint::SafetensorsReader reader(fixtures + model + "/gradients.safetensors");
+    for (const model::Parameter& p : parameters) {
+        // Of two tied entries on one rank the first holds the whole gradient.
+        const bool second_tied =
+            p.tie_group >= 0 && !p.counted && p.stage > 0 && assembly.groups().grid.pp == 1;
+        if (second_tied || p.gradient.elements() == 0) continue;
+        if (p.tie_group >= 0 && assembly.groups().grid.pp == 1 && p.global_index > 0) continue;
+        std::vector<float> expected(static_cast<std::size_t>(p.gradient.elements()));
+        reader.read_box(p.name, p.box, p.transposed_in_hf, expected.data());
+        float largest = 0;
+        for (float value : expected) largest = std::max(largest, std::abs(value));
+        const float* actual = p.gradient.as<float>();
+        float worst = 0;
+        for (std::size_t i = 0; i < expected.size(); ++i)
+            worst = std::max(worst, std::abs(actual[i] - expected[i]));
+        EXPECT_LE(worst, 2e-5f * largest + 1e-6f)
+            << model << ": gradient of " << p.name << " from row " << p.box.offset[0];
+    }
+}
+
+void run_case(const Case& c) {
+    SCOPED_TRACE(c.model + " on " + std::to_string(c.tp) + "x" + std::to_string(c.pp) + "x" +
+                 std::to_string(c.dp) + " " + c.extra);
+    const auto assembly = assemble(c);
+    const config::JobSpec& spec = assembly->spec();
+    const auto corpus = std::make_shared<data::Corpus>(spec.data, spec.model.vocab_size);
+    const data::Dataset dataset(corpus, spec.train.seq_len, 1234, spec.train.steps * spec.train.global_batch);
+    nlohmann::json expected;
+    std::ifstream(fixtures + c.model + "/expected.json") >> expected;
+    for (int step = 1; step <= 10; ++step) {
+        const train::StepResult result =
+            assembly->step().run(dataset, (step - 1) * spec.train.global_batch, step);
+        const nlohmann::json& want = expected["steps"][static_cast<std::size_t>(step - 1)];
+        const double loss = want["loss"], norm = want["grad_norm"];
+        EXPECT_NEAR(result.loss, loss, 1e-5 * loss) << "step " << step;
+        EXPECT_NEAR(result.grad_norm, norm, 1e-4 * norm) << "step " << step;
+        if (step == 1) expect_gradients(*assembly, assembly->model().parameters(), c.model);
+    }
+}
+
+TEST(PyTorchParity, LossNormAndGradients) {
+    const int ranks = test::env().world().size();
+    const std::vector<std::string> recomputes = {"", "train.recompute=full", "train.recompute=attention"};
+    std::size_t count = 0;
+    for (const char* model : {"gpt2", "llama", "qwen2", "qwen3"})
+        for (int tp = 1; tp <= ranks; tp *= 2)
+            for (int pp = 1; tp * pp <= ranks; pp *= 2) {
+                if (pp > 2) continue;  // the models have two or three layers
+                run_case({model, tp, pp, ranks / (tp * pp), recomputes[count++ % recomputes.size()]});
+            }
+}
+
+}  // namespace
+}  // namespace escalier
