@@ -6,22 +6,31 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "core/error.h"
 
 namespace escalier::comm {
+
+struct CommOptions;
 
 struct RankPlace {
     std::string host;
     int local_rank = 0;  // from a shared-memory split
     int local_size = 1;
-    int allowed_cores = 1;
+    int allowed_cores = 1;  // to this rank
+    int node_cores = 1;     // to all ranks of the node together
+};
+
+// An error that all ranks throw together: rank 0 prints it, all of them finalize and end with its code.
+struct AgreedError : Error {
+    using Error::Error;
 };
 
 class MpiEnv {
  public:
-    // Installs signal handling and calls MPI_Init_thread(MULTIPLE); errors return from then on.
-    // A launch that made singletons under srun is refused (ConfigError).
+    // Calls MPI_Init_thread(MULTIPLE); errors return from then on. Starts the progress thread and the
+    // watchdog (timeout 600 s). A launch that made singletons under srun is refused (ConfigError).
     MpiEnv(int* argc, char*** argv);
-    ~MpiEnv();  // finalizes; after an Error escaped, call fail() instead
+    ~MpiEnv();  // finalizes, together with all ranks; after an Error that only some ranks saw, call abort()
     MpiEnv(const MpiEnv&) = delete;
     MpiEnv& operator=(const MpiEnv&) = delete;
 
@@ -29,19 +38,28 @@ class MpiEnv {
     const RankPlace& place() const;
     std::string version() const;  // "Open MPI 4.1.4"
 
-    // Starts progress thread and watchdog (timeout in seconds). Before this, waits have a timeout of 600 s.
+    // The longest wait for other ranks, in seconds, from now on. The job ends when one lasts longer, with one
+    // message that says who waited for what, and exit code 1.
     void start_watchdog(double timeout_s);
 
-    // Runs `check` on every rank and agrees: if any rank's check threw, all ranks throw an Error with the
-    // code and the message of the lowest failing rank, so that all fail alike and one message is printed.
+    // Runs `check` on every rank and agrees: if any rank's check threw, all ranks throw an AgreedError with
+    // the code and the message of the lowest failing rank, so that all fail alike and one message is printed.
     void agree(const std::function<void()>& check);
 
     // A channel between two ranks of `group`, created by both of them together; other ranks of the group call
     // it too (creation is collective over the group) and get null. depth: messages under way at once.
-    std::unique_ptr<Channel> make_channel(Communicator& group, int from, int to, int depth);
+    // synchronous_sends: a send is done only once its receive has begun, as MPI may do with any message.
+    std::unique_ptr<Channel> make_channel(Communicator& group, int from, int to, int depth,
+                                          bool synchronous_sends = false);
 
-    // Prints `message` if no other rank did and ends all ranks with `code`. For errors that only some ranks
-    // see.
+    // A copy of the world that exchanges in other ways; collective. For tests and measurements.
+    std::unique_ptr<Communicator> make_world(const CommOptions& options);
+
+    // Seconds to add to this rank's clock to read that of rank 0 of `group`; 0 on one host. Collective.
+    double clock_offset(Communicator& group);
+
+    // Prints `message` unless another rank of this node did, and ends all ranks with `code`. For errors that
+    // only some ranks see.
     [[noreturn]] void abort(int code, const std::string& message);
 
  private:

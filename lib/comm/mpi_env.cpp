@@ -1,0 +1,227 @@
+#include "comm/mpi_env.h"
+
+#include <mpi.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "comm/clock_offset.h"
+#include "comm/launch_guard.h"
+#include "comm/mpi_channel.h"
+#include "comm/mpi_check.h"
+#include "comm/mpi_communicator.h"
+#include "comm/shared_memory.h"
+
+namespace escalier::comm {
+
+namespace {
+
+// Cores that this rank may run on; all of the machine where the kernel does not say.
+cpu_set_t allowed_cores() {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return set;
+    CPU_ZERO(&set);
+    const unsigned all = std::max(1u, std::thread::hardware_concurrency());
+    for (unsigned core = 0; core < std::min<unsigned>(all, CPU_SETSIZE); ++core) CPU_SET(core, &set);
+    return set;
+}
+
+void initialize(int* argc, char*** argv) {
+    const Environment environment = [](const char* name) { return std::getenv(name); };
+    std::string problem = launch_problem(environment, 0);
+    if (!problem.empty()) throw ConfigError(problem);
+    int provided = 0;
+    check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    int size = 1;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    problem = launch_problem(environment, size);
+    if (problem.empty() && provided < MPI_THREAD_MULTIPLE)
+        problem =
+            "this MPI library offers no MPI_THREAD_MULTIPLE. Use Debian's Open MPI, or build one with it.";
+    if (problem.empty()) return;
+    MPI_Finalize();
+    throw ConfigError(problem);
+}
+
+RankPlace find_place(MPI_Comm node) {
+    RankPlace place;
+    char name[MPI_MAX_PROCESSOR_NAME] = "";
+    int length = 0;
+    check_mpi(MPI_Get_processor_name(name, &length), "MPI_Get_processor_name");
+    place.host = name;
+    MPI_Comm_rank(node, &place.local_rank);
+    MPI_Comm_size(node, &place.local_size);
+    const cpu_set_t own = allowed_cores();
+    cpu_set_t node_set;
+    check_mpi(MPI_Allreduce(&own, &node_set, sizeof own, MPI_BYTE, MPI_BOR, node), "MPI_Allreduce");
+    place.allowed_cores = std::max(1, CPU_COUNT(&own));
+    place.node_cores = std::max(1, CPU_COUNT(&node_set));
+    return place;
+}
+
+// Number of this node among the nodes of the job, in order of their lowest ranks.
+int node_index(MPI_Comm node) {
+    int is_first = 0, nodes_before = 0;
+    MPI_Comm_rank(node, &is_first);
+    is_first = is_first == 0;
+    check_mpi(MPI_Exscan(&is_first, &nodes_before, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Exscan");
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    int index = rank == 0 ? 0 : nodes_before;
+    check_mpi(MPI_Bcast(&index, 1, MPI_INT, 0, node), "MPI_Bcast");
+    return index;
+}
+
+}  // namespace
+
+struct MpiEnv::State {
+    RankPlace place;
+    std::unique_ptr<SharedMemory> spoken;  // of the node: whether a rank has printed its last words
+    std::optional<Progress> progress;
+    std::optional<Watchdog> watchdog;
+    std::unique_ptr<MpiCommunicator> world;
+
+    [[noreturn]] void die(int code, const std::string& message) {
+        int first = 1;
+        if (spoken) {
+            auto& flag = *reinterpret_cast<std::atomic<int>*>(spoken->data());
+            first = flag.exchange(1) == 0;
+        }
+        if (first) {
+            std::fputs(("escalier: " + message + "\n").c_str(), stderr);
+            std::fflush(stderr);
+        } else {
+            sleep(5);  // the other one is ending the job
+        }
+        MPI_Abort(MPI_COMM_WORLD, code);
+        std::_Exit(code);
+    }
+};
+
+MpiEnv::MpiEnv(int* argc, char*** argv) {
+    initialize(argc, argv);
+    prctl(PR_SET_TIMERSLACK, 1000UL);  // ns: short naps stay short; threads made later inherit it
+    state_ = std::make_unique<State>();
+    MPI_Comm node = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+              "MPI_Comm_split_type");
+    state_->place = find_place(node);
+    state_->spoken = SharedMemory::create(node, sizeof(std::atomic<int>));
+    const double delay_s = std::min(node_index(node), 10);
+    MPI_Comm_free(&node);
+    state_->progress.emplace();
+    state_->watchdog.emplace(MPI_COMM_WORLD, state_->place.host, delay_s, [this](const std::string& message) {
+        state_->die(static_cast<int>(ExitCode::failed), message);
+    });
+    state_->world = std::make_unique<MpiCommunicator>(
+        [] {
+            MPI_Comm copy = MPI_COMM_NULL;
+            check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "MPI_Comm_dup");
+            return copy;
+        }(),
+        CommOptions{}, *state_->progress, *state_->watchdog);
+}
+
+MpiEnv::~MpiEnv() {
+    state_.reset();
+    MPI_Finalize();
+}
+
+Communicator& MpiEnv::world() {
+    return *state_->world;
+}
+
+const RankPlace& MpiEnv::place() const {
+    return state_->place;
+}
+
+std::string MpiEnv::version() const {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    const std::string whole = text;  // "Open MPI v4.1.4, package: …"
+    std::string name = whole.substr(0, whole.find(','));
+    const std::size_t v = name.find(" v");
+    if (v != std::string::npos) name.erase(v + 1, 1);
+    return name;
+}
+
+void MpiEnv::start_watchdog(double timeout_s) {
+    state_->watchdog->set_timeout(timeout_s);
+}
+
+void MpiEnv::agree(const std::function<void()>& check) {
+    int code = 0;
+    std::string message;
+    try {
+        check();
+    } catch (const Error& error) {
+        code = static_cast<int>(error.code());
+        message = error.what();
+    } catch (const std::exception& error) {
+        code = static_cast<int>(ExitCode::failed);
+        message = error.what();
+    }
+    Communicator& world = *state_->world;
+    const char* label = "all ranks to agree";
+    int first_failed = code ? world.size() - world.rank() : 0;  // the largest is the lowest rank
+    world.all_reduce_max(TensorView(&first_failed, DType::i32, Shape{1}), label);
+    if (!first_failed) return;
+    const int root = world.size() - first_failed;
+    int head[2] = {code, static_cast<int>(message.size())};
+    world.broadcast(TensorView(head, DType::i32, Shape{2}), root, label);
+    message.resize(static_cast<std::size_t>(head[1]));
+    world.broadcast(TensorView(message.data(), DType::u8, Shape{head[1]}), root, label);
+    throw AgreedError(static_cast<ExitCode>(head[0]), message);
+}
+
+std::unique_ptr<Channel> MpiEnv::make_channel(Communicator& group, int from, int to, int depth,
+                                              bool synchronous_sends) {
+    ESCALIER_CHECK(from != to, "a channel joins two ranks");
+    const MPI_Comm comm = dynamic_cast<MpiCommunicator&>(group).mpi_comm();
+    const bool member = group.rank() == from || group.rank() == to;
+    MPI_Comm pair = MPI_COMM_NULL;
+    const WaitScope scope(*state_->watchdog, "the other ranks to make a channel");
+    check_mpi(MPI_Comm_split(comm, member ? 0 : MPI_UNDEFINED, group.rank() == to, &pair), "MPI_Comm_split");
+    if (!member) return nullptr;
+    MPI_Group pair_group = MPI_GROUP_NULL, world_group = MPI_GROUP_NULL;
+    MPI_Comm_group(pair, &pair_group);
+    MPI_Comm_group(MPI_COMM_WORLD, &world_group);
+    const int peer = group.rank() == to ? 0 : 1;
+    int peer_world = -1;
+    check_mpi(MPI_Group_translate_ranks(pair_group, 1, &peer, world_group, &peer_world),
+              "MPI_Group_translate_ranks");
+    MPI_Group_free(&pair_group);
+    MPI_Group_free(&world_group);
+    return std::make_unique<MpiChannel>(pair, peer_world, depth, synchronous_sends, *state_->progress,
+                                        *state_->watchdog);
+}
+
+std::unique_ptr<Communicator> MpiEnv::make_world(const CommOptions& options) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "MPI_Comm_dup");
+    return std::make_unique<MpiCommunicator>(copy, options, *state_->progress, *state_->watchdog);
+}
+
+double MpiEnv::clock_offset(Communicator& group) {
+    const auto& mpi = dynamic_cast<MpiCommunicator&>(group);
+    if (mpi.size() == 1 || mpi.shares_memory()) return 0;
+    const WaitScope scope(*state_->watchdog, "the other ranks to compare clocks");
+    return measure_clock_offset(mpi.mpi_comm());
+}
+
+void MpiEnv::abort(int code, const std::string& message) {
+    state_->die(code, message);
+}
+
+}  // namespace escalier::comm

@@ -1,0 +1,17 @@
+// The one way to wait for other ranks: polls, gives the core away between polls, and tells the watchdog.
+#pragma once
+
+#include "comm/backoff.h"
+#include "comm/watchdog.h"
+
+namespace escalier::comm {
+
+template <class Poll>
+void wait_until(Watchdog& watchdog, const char* label, int peer, Poll&& done) {
+    if (done()) return;
+    const WaitScope scope(watchdog, label, peer);
+    Backoff backoff;
+    while (!done()) backoff.pause();
+}
+
+}  // namespace escalier::comm

@@ -1,0 +1,94 @@
+// Ends the job when a rank has waited too long, with one message that says who waited for what and which rank
+// has gone silent. Once a second the ranks tell one another what they wait for, over a communicator of their
+// own, so the message can name what a silent rank was last waiting for.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace escalier::comm {
+
+// What one rank tells the others.
+struct RankReport {
+    double waiting_s = -1;  // seconds of the present wait; negative: not waiting
+    int peer = -1;          // world rank waited for; -1: a group
+    char label[108] = "";   // of the present or else the last wait
+    char host[64] = "";
+};
+
+struct SeenReport {
+    RankReport report;
+    double seen_s = -1;  // seconds since it came; negative: never
+};
+
+// The message of a rank that waited too long. seen: of all ranks, the own entry unused.
+std::string timeout_message(int rank, const RankReport& own, double timeout_s,
+                            const std::vector<SeenReport>& seen, double silent_after_s);
+
+class Watchdog {
+ public:
+    static constexpr double start_up_timeout_s = 600;
+
+    // on_timeout gets the message, on the watchdog's thread, and ends the job. Collective over the world.
+    // delay_s: how much later than the timeout this rank acts, so that one node speaks first.
+    Watchdog(MPI_Comm world, const std::string& host, double delay_s,
+             std::function<void(const std::string&)> on_timeout);
+    ~Watchdog();
+    Watchdog(const Watchdog&) = delete;
+    Watchdog& operator=(const Watchdog&) = delete;
+
+    void set_timeout(double timeout_s);
+
+    // The main thread begins and ends a wait. Within a wait, further ones are part of it.
+    void enter(const char* label, int peer);
+    void leave();
+
+ private:
+    void run();
+    void tick();
+    RankReport own_report();
+    void send_reports(const RankReport& own);
+    void receive_reports(double now);
+
+    MPI_Comm comm_ = MPI_COMM_NULL;
+    int rank_ = 0;
+    int size_ = 1;
+    double delay_s_;
+    std::function<void(const std::string&)> on_timeout_;
+
+    std::mutex mutex_;  // guards the next block
+    RankReport current_;
+    int depth_ = 0;
+    double since_ = 0;
+    double timeout_s_ = start_up_timeout_s;
+    bool stop_ = false;
+    std::condition_variable wake_;
+
+    std::vector<RankReport> outgoing_;  // by rank: a report stays untouched until it is sent
+    std::vector<MPI_Request> sends_;
+    std::vector<RankReport> reports_;
+    std::vector<double> seen_at_;
+    std::thread thread_;
+};
+
+class WaitScope {
+ public:
+    WaitScope(Watchdog& watchdog, const char* label, int peer = -1) : watchdog_(watchdog) {
+        watchdog_.enter(label, peer);
+    }
+    ~WaitScope() { watchdog_.leave(); }
+    WaitScope(const WaitScope&) = delete;
+    WaitScope& operator=(const WaitScope&) = delete;
+
+ private:
+    Watchdog& watchdog_;
+};
+
+}  // namespace escalier::comm

@@ -1,0 +1,38 @@
+// Who runs where: one row per rank of the job, and what is doubtful about it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/mpi_env.h"
+#include "parallel/grid.h"
+
+namespace escalier::parallel {
+
+struct RankRow {
+    int rank = 0;
+    GridPlace place;
+    int first_stage = 0;  // the stages of this rank are first_stage, first_stage + pp, …
+    std::string host;
+    int local_rank = 0;
+    int cores = 1;       // that this rank may use
+    int node_cores = 1;  // that any rank of its host may use
+    int threads = 1;     // compute threads
+};
+
+struct RankTable {
+    std::vector<RankRow> rows;  // by rank
+    std::string text;           // one line per rank below a heading; long tables are cut in the middle
+    std::vector<std::string> warnings;  // tensor groups that span hosts, more threads than cores
+};
+
+// Collective over `job`, whose ranks make up the grid; every rank gets the whole table.
+RankTable gather_rank_table(comm::Communicator& job, const Grid& grid, const comm::RankPlace& place,
+                            int threads);
+
+// The same without exchange.
+std::string rank_table_text(const std::vector<RankRow>& rows);
+std::vector<std::string> rank_table_warnings(const std::vector<RankRow>& rows, const Grid& grid);
+
+}  // namespace escalier::parallel
