@@ -20,7 +20,7 @@ class GradientNorm {
                  const kernels::Ops& ops, device::Arena& arena);
 
     // The L2 norm of the completed gradients, each logical element once; collective over groups.model. A
-    // non-finite gradient anywhere makes it non-finite on every rank, so that all take the same decision.
+    // non-finite counted gradient makes it non-finite on every rank, so that all take the same decision.
     double compute(const OpContext& context);
 
  private:
