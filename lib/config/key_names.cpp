@@ -122,14 +122,12 @@ Suggestion suggest(const std::string& path, const FieldTable& table) {
     for (const Section& s : table.sections()) everywhere.push_back(s.path);
     for (const Field& f : table.all()) everywhere.push_back(f.path);
 
+    if (table.find(path) || table.find_section(path))  // "parallel.tp" as one key in a file
+        return {"write it nested: " + section + ": {" + leaf(path) + ": ...}", path};
     for (const std::string& candidate : here)
         if (plain(leaf(candidate)) == name) return {"did you mean " + candidate + "?", candidate};
     for (const char* coming : coming_keys)
         if (plain(path) == coming) return {"it is not supported yet; remove it", ""};
-    for (const std::string& candidate : everywhere) {
-        if (plain(candidate) == plain(path) && path.find('.') != std::string::npos)
-            return {"write it nested: " + parent(candidate) + ": {" + leaf(candidate) + ": ...}", candidate};
-    }
     for (const ForeignName& foreign : foreign_names())
         if (plain(path) == foreign.foreign) return ours(foreign);
     for (const std::string& candidate : everywhere)

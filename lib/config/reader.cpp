@@ -133,6 +133,10 @@ void Reader::read_map(const YAML::Node& map, const FieldTable& table, const std:
             problems_.doubt(path);
             continue;
         }
+        if (name.find('.') != std::string::npos) {  // paths are for --set
+            refuse_key(path, key, table, place);
+            continue;
+        }
         read_entry(path, key, entry.second, table, place);
     }
 }
@@ -156,6 +160,11 @@ void Reader::read_entry(const std::string& path, const YAML::Node& key, const YA
         problems_.doubt(path);
         return;
     }
+    refuse_key(path, key, table, place);
+}
+
+void Reader::refuse_key(const std::string& path, const YAML::Node& key, const FieldTable& table,
+                        const Place& place) {
     const Suggestion suggestion = suggest(path, table);
     problems_.add(place.at(key.Mark()), path, "unknown key; " + suggestion.text);
     if (!suggestion.key.empty()) problems_.doubt(suggestion.key);

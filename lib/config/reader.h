@@ -31,6 +31,8 @@ class Reader {
                   const Place& place);
     void read_entry(const std::string& path, const YAML::Node& key, const YAML::Node& value,
                     const FieldTable& table, const Place& place);
+    void refuse_key(const std::string& path, const YAML::Node& key, const FieldTable& table,
+                    const Place& place);
     void read_field(const Field& field, const YAML::Node& node, const Place& place);
     void read_sources(const SourcesField& sources, const Field& field, const YAML::Node& node,
                       const Place& place);

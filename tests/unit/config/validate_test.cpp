@@ -1,0 +1,273 @@
+#include "config/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "config_test_support.h"
+
+namespace escalier::config {
+namespace {
+
+using namespace testing;
+
+const std::string n0 =
+    "model: {arch: gpt2, num_layers: 4, hidden_size: 32, num_heads: 4, ffn_size: 128, vocab_size: 64}\n"
+    "train: {seq_len: 16, global_batch: 8}\n";
+const std::string llama =
+    "model: {arch: llama, num_layers: 4, hidden_size: 32, num_heads: 8, num_kv_heads: 2, ffn_size: 96, "
+    "vocab_size: 64}\n";
+
+TEST(Resolve, FillsEveryAuto) {
+    const JobSpec spec = resolved(
+        "model: {arch: gpt2, num_layers: 4, hidden_size: 32, num_heads: 4, vocab_size: 64}\n"
+        "train: {micro_batch: 3, steps: 70}\nparallel: {tp: 2, pp: 2}\n",
+        8);
+    EXPECT_EQ(spec.parallel.dp, 2);
+    EXPECT_EQ(spec.model.num_kv_heads, 4);
+    EXPECT_EQ(spec.model.head_dim, 8);
+    EXPECT_EQ(spec.model.ffn_size, 128);
+    EXPECT_EQ(spec.model.max_positions, 256);
+    EXPECT_EQ(spec.train.seq_len, 256);
+    EXPECT_EQ(spec.train.global_batch, 6);
+    EXPECT_EQ(spec.micro_batches(), 1);
+    EXPECT_EQ(spec.train.recompute.size(), 2u);
+    EXPECT_EQ(spec.train.dtype, "fp32");
+    EXPECT_EQ(spec.run.device, "cpu");
+    EXPECT_EQ(spec.lr.decay_steps, 70);
+    EXPECT_EQ(spec.pipeline.layout, "");
+    EXPECT_EQ(spec.pipeline.layers_per_stage, (std::vector<std::int64_t>{2, 2}));
+}
+
+TEST(Resolve, AutoValuesFollowOthers) {
+    EXPECT_EQ(resolved(n0, 1, {"train.seq_len=auto", "model.max_positions=100"}).train.seq_len, 100);
+    EXPECT_EQ(resolved(n0, 1, {"lr.schedule=wsd", "train.steps=50"}).lr.decay_steps, 5);
+    EXPECT_EQ(resolved(n0, 1, {"lr.schedule=wsd", "train.steps=5"}).lr.decay_steps, 1);
+    EXPECT_EQ(resolved(n0, 1, {"lr.warmup_steps=20", "train.steps=10"}).lr.decay_steps, 21);
+    EXPECT_EQ(resolved(n0, 2, {"parallel.pp=2", "pipeline.layout=even"}).pipeline.layers_per_stage,
+              (std::vector<std::int64_t>{2, 2}));
+    EXPECT_EQ(resolved(n0, 2, {"parallel.pp=2", "pipeline.layout=[3, 1]"}).pipeline.layers_per_stage,
+              (std::vector<std::int64_t>{3, 1}));
+    EXPECT_EQ(resolved(llama, 1, {"model.head_dim=16"}).model.head_dim, 16);
+    EXPECT_EQ(resolved(n0, 1).run.threads, std::nullopt);
+}
+
+struct Rule {
+    std::int64_t ranks;
+    std::string base;
+    Sets sets;
+    std::string message;
+};
+
+void PrintTo(const Rule& rule, std::ostream* out) {
+    *out << rule.message;
+}
+
+class Rules : public ::testing::TestWithParam<Rule> {};
+
+TEST_P(Rules, RefuseWithValuesAndAWayOut) {
+    const std::string said = fault(GetParam().base, GetParam().ranks, GetParam().sets);
+    EXPECT_TRUE(contains(said, GetParam().message)) << said;
+    EXPECT_EQ(lines(said), 1) << said;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Grid, Rules,
+    ::testing::Values(
+        Rule{3,
+             n0,
+             {"parallel.tp=2", "parallel.pp=2", "parallel.dp=1"},
+             "grid 2x2x1 (tp x pp x dp) needs 4 processes, got 3; start 4"},
+        Rule{8,
+             n0,
+             {"parallel.tp=2", "parallel.pp=2", "parallel.dp=1"},
+             "needs 4 processes, got 8; start 4, or set parallel.dp to 2 or auto"},
+        Rule{4, n0, {"parallel.dp=1"}, "grid 1x1x1 (tp x pp x dp) needs 1 process, got 4"},
+        Rule{1, n0, {"parallel.pp=2"}, "needs 2 processes, got 1; parallel.dp is auto: start 2 processes"},
+        Rule{3, n0, {"parallel.pp=2"}, "got 3; parallel.dp is auto: start 2 or 4 processes"},
+        Rule{5,
+             n0,
+             {"parallel.pp=5"},
+             "parallel.pp: 5 is more than model.num_layers 4: every stage needs a layer; parallel.pp may be "
+             "at most 4"},
+        Rule{3,
+             n0,
+             {"parallel.tp=3"},
+             "model.num_heads 4 is not divisible by tp 3 (heads 4: parallel.tp may be 1, 2 or 4)"},
+        Rule{8,
+             n0,
+             {"parallel.tp=8"},
+             "model.num_heads 4 is not divisible by tp 8 (heads 4: parallel.tp may be 1, 2 or 4)"},
+        Rule{4,
+             n0,
+             {"parallel.tp=4", "model.ffn_size=126"},
+             "model.ffn_size 126 is not divisible by tp 4 (heads 4: parallel.tp may be 1 or 2)"},
+        Rule{2,
+             llama,
+             {"parallel.tp=2", "model.num_heads=6", "model.head_dim=8", "model.num_kv_heads=3"},
+             "model.num_kv_heads 3 neither divides tp 2 nor is divisible by it (heads 6: parallel.tp may be "
+             "1, 3 or 6)"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Batch, Rules,
+    ::testing::Values(
+        Rule{1,
+             n0,
+             {"train.micro_batch=3"},
+             "job.yaml:2:36: train.global_batch: global_batch 8 is not divisible by micro_batch 3 x dp 1 = "
+             "3: 8 is not divisible by 3; global_batch may be 6 or 9, or micro_batch 1, 2, 4 or 8"},
+        Rule{2,
+             n0,
+             {"train.global_batch=10", "train.micro_batch=2"},
+             "global_batch 10 is not divisible by micro_batch 2 x dp 2 = 4"},
+        Rule{4,
+             n0,
+             {"train.global_batch=6"},
+             "global_batch 6 is not divisible by micro_batch 1 x dp 4 = 4: 6 is not divisible by 4; "
+             "global_batch may be 4 or 8"},
+        Rule{1, n0, {"train.micro_batch=16"}, "global_batch may be 16"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Stages, Rules,
+    ::testing::Values(Rule{2,
+                           n0,
+                           {"parallel.pp=2", "pipeline.layout=[1, 2]"},
+                           "pipeline.layout: [1, 2] sums to 3, but model.num_layers is 4"},
+                      Rule{2,
+                           n0,
+                           {"parallel.pp=2", "pipeline.layout=[3, 2]"},
+                           "[3, 2] sums to 5, but model.num_layers is 4"},
+                      Rule{1, n0, {"pipeline.layout=[3]"}, "[3] sums to 3, but model.num_layers is 4"},
+                      Rule{1, n0, {"pipeline.layout=[2, 2]"}, "[2, 2] has 2 stages, but parallel.pp is 1"},
+                      Rule{2,
+                           n0,
+                           {"parallel.pp=2", "pipeline.layout=[9223372036854775807, 9223372036854775807]"},
+                           "but model.num_layers is 4"},
+                      Rule{2,
+                           n0,
+                           {"parallel.pp=2", "train.recompute=[full, none, none]"},
+                           "train.recompute: has 3 entries, but parallel.pp is 2"},
+                      Rule{1,
+                           n0,
+                           {"pipeline.backward=lifo"},
+                           "pipeline.backward: found lifo, which only schedule gpipe takes"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Model, Rules,
+    ::testing::Values(
+        Rule{1,
+             "train: {steps: 3}\n",
+             {},
+             "job.yaml: model: the section is missing; a job needs a model, such as model: {preset: tiny}"},
+        Rule{1, "model:\n", {}, "model: the section is missing"},
+        Rule{1,
+             "model: {arch: gpt2, hidden_size: 32, num_heads: 4, vocab_size: 64}\n",
+             {},
+             "job.yaml: model.num_layers: is needed"},
+        Rule{1, llama, {"model.ffn_size=auto"}, "model.ffn_size: is needed"},
+        Rule{1,
+             n0,
+             {"train.seq_len=32", "model.max_positions=16"},
+             "train.seq_len: 32 is more than model.max_positions 16"},
+        Rule{1, n0, {"model.num_heads=5"}, "model.hidden_size: 32 is not divisible by model.num_heads 5"},
+        Rule{1,
+             n0,
+             {"model.head_dim=16"},
+             "model.head_dim: found 16; with gpt2 it is hidden_size / num_heads"},
+        Rule{1,
+             n0,
+             {"model.num_kv_heads=2"},
+             "model.num_kv_heads: found 2 beside num_heads 4, which arch llama has and gpt2 does not"},
+        Rule{1, n0, {"model.qkv_bias=true"}, "model.qkv_bias: found true; gpt2 always has biases"},
+        Rule{1, n0, {"model.qk_norm=true"}, "model.qk_norm: found true, which arch llama has"},
+        Rule{1, n0, {"model.rope.theta=500"}, "model.rope.theta: found 500.0, which arch llama has"},
+        Rule{1,
+             n0,
+             {"model.rope.scaling={factor: 2}"},
+             "model.rope.scaling: found a scaling, which arch llama has"},
+        Rule{1,
+             llama,
+             {"model.max_positions=64"},
+             "model.max_positions: found 64, but arch llama has no table of positions"},
+        Rule{1,
+             llama,
+             {"model.num_kv_heads=3"},
+             "model.num_heads: 8 is not divisible by model.num_kv_heads 3"},
+        Rule{1,
+             llama,
+             {"model.num_kv_heads=16"},
+             "model.num_heads: 8 is not divisible by model.num_kv_heads 16"},
+        Rule{1, llama, {"model.head_dim=5"}, "model.head_dim: 5 is odd"},
+        Rule{1,
+             llama,
+             {"model.rope.scaling={low_freq_factor: 4, high_freq_factor: 4}"},
+             "low_freq_factor 4.0 is not below high_freq_factor 4.0"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Other, Rules,
+    ::testing::Values(
+        Rule{1, n0, {"lr.peak=0.1", "lr.min=0.2"}, "lr.min: 0.2 is more than lr.peak 0.1"},
+        Rule{1,
+             n0,
+             {"lr.warmup_steps=20", "lr.decay_steps=20"},
+             "lr.decay_steps: 20 is not more than lr.warmup_steps 20"},
+        Rule{1, n0, {"data.split=98"}, "accepted"}, Rule{1, n0, {"data.split=\"949, 50, 1\""}, "accepted"},
+        Rule{1, n0, {"data.split=\"0,1,1\""}, "data.split: found 0,1,1, wanted shares"},
+        Rule{1, n0, {"data.split=\"1,-1,1\""}, "data.split: found 1,-1,1"},
+        Rule{1, n0, {"data.split=\"1,2,3,4\""}, "data.split: found 1,2,3,4"},
+        Rule{1, n0, {"data.split=\"1,,3\""}, "data.split: found 1,,3"},
+        Rule{1, n0, {"data.split=\"1,2x\""}, "data.split: found 1,2x"},
+        Rule{1, n0, {"data.split=\"\""}, "data.split: found "},
+        Rule{1, n0, {"data.tokenizer=gpt2"}, "data.tokenizer: found gpt2, wanted byte, or sp:PATH"},
+        Rule{1, n0, {"data.tokenizer=\"sp:\""}, "data.tokenizer: found sp:"},
+        Rule{1,
+             n0,
+             {"data.format=text"},
+             "model.vocab_size: 64 is too small for data.tokenizer byte, which has 257 ids"},
+        Rule{1, n0, {"run.name=a/b"}, "run.name: found \"a/b\", wanted the name of a folder"},
+        Rule{1, n0, {"run.name=\"\""}, "run.name: found \"\""},
+        Rule{1, n0, {"run.name=.."}, "run.name: found \"..\""},
+        Rule{1, n0, {"run.dir=\"\""}, "run.dir: found nothing"}));
+
+TEST(Resolve, KeyHeadsMayBeFewerThanTensorRanks) {
+    for (const std::int64_t tp : {1, 2, 4, 8})
+        EXPECT_EQ(resolved(llama, tp, {"parallel.tp=" + std::to_string(tp)}).parallel.tp, tp);
+}
+
+TEST(Resolve, GridAndTensorFaultsComeTogether) {
+    const std::string said = fault(n0, 4, {"parallel.tp=8", "parallel.pp=5"});
+    EXPECT_TRUE(contains(said, "needs 40 processes, got 4")) << said;
+    EXPECT_TRUE(contains(said, "not divisible by tp 8")) << said;
+    EXPECT_TRUE(contains(said, "5 is more than model.num_layers 4")) << said;
+}
+
+TEST(Resolve, PlacesARuleAtTheValueThatWasGiven) {
+    EXPECT_EQ(fault("model: {preset: tiny}\nparallel:\n  tp: 3\n", 3).rfind("job.yaml:3:7: parallel.tp: ", 0),
+              0u);
+    EXPECT_EQ(fault("model: {preset: tiny}\n", 3, {"parallel.tp=3"}).rfind("--set: parallel.tp: ", 0), 0u);
+}
+
+TEST(RequireData, OnlyTrainingNeedsIt) {
+    const JobSpec without = resolved(n0, 1);
+    EXPECT_TRUE(contains(message_of([&] { require_data(without); }), "data.train is needed to train"));
+    EXPECT_EQ(message_of([&] { require_data(resolved(n0, 1, {"data.train=[{path: x}]"})); }), "accepted");
+}
+
+// Every job spec of the repository loads, and resolves for the ranks that its own grid needs.
+TEST(SampleJobs, Resolve) {
+    int jobs = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(CONFIGS_FOLDER)) {
+        if (entry.path().extension() != ".yaml") continue;
+        const JobFile file = read_job_file(entry.path().string());
+        const ParallelConfig grid = load(file, {}, environment()).spec.parallel;
+        const JobSpec spec =
+            load_resolved(file, {}, grid.tp * grid.pp * std::max<std::int64_t>(1, grid.dp), environment())
+                .spec;
+        EXPECT_NO_THROW(require_data(spec)) << entry.path();
+        ++jobs;
+    }
+    EXPECT_GE(jobs, 4);
+}
+
+}  // namespace
+}  // namespace escalier::config
