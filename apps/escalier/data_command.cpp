@@ -2,13 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "data/pack.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
@@ -17,10 +15,13 @@ namespace escalier::apps {
 namespace {
 
 std::string grouped(std::int64_t number) {  // 1,234,567
-    std::string digits = std::to_string(number);
-    for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > 0; at -= 3)
-        digits.insert(static_cast<std::size_t>(at), ",");
-    return digits;
+    const std::string digits = std::to_string(number);
+    std::string text;
+    for (std::size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) text.push_back(',');
+        text.push_back(digits[i]);
+    }
+    return text;
 }
 
 struct PackArguments {

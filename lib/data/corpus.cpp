@@ -15,7 +15,6 @@
 namespace escalier::data {
 namespace {
 
-constexpr std::int64_t full_check_bytes = std::int64_t{512} << 20;
 constexpr std::int64_t check_blocks = 512;
 
 // The files of a pattern, sorted; a Megatron pair counts once, by its prefix.
@@ -80,8 +79,8 @@ std::array<Range, 3> cut(const std::array<double, 3>& fractions, std::int64_t co
     return ranges;
 }
 
-Corpus::Corpus(const config::DataConfig& data, std::int64_t vocab_size)
-    : config_(data), vocab_size_(vocab_size), fractions_(parse_split(data.split)) {
+Corpus::Corpus(const config::DataConfig& data, std::int64_t vocab_size, std::int64_t check_bytes)
+    : config_(data), vocab_size_(vocab_size), check_bytes_(check_bytes), fractions_(parse_split(data.split)) {
     if (data.train.empty()) throw ConfigError("data.train: names no file; give at least one {path: …}");
     if (data.order != "native" && data.order != "megatron")
         throw ConfigError("data.order: " + data.order + " is not known; use native or megatron");
@@ -148,8 +147,8 @@ CorpusFile Corpus::open_file(const std::string& path) {
 }
 
 void Corpus::check_ids(const TokenFile& file) const {
-    if (file.bytes() <= full_check_bytes) return file.check(0, file.tokens(), vocab_size_);
-    const std::int64_t block = full_check_bytes / check_blocks / width(file.type());
+    if (file.bytes() <= check_bytes_) return file.check(0, file.tokens(), vocab_size_);
+    const std::int64_t block = check_bytes_ / check_blocks / width(file.type());
     const std::int64_t stride = (file.tokens() - block) / (check_blocks - 1);
     for (std::int64_t i = 0; i < check_blocks; ++i) file.check(i * stride, block, vocab_size_);
 }

@@ -45,9 +45,11 @@ struct CorpusSource {
 // no target reaches across the end of a split or a file.
 class Corpus {
  public:
-    // Opens and checks everything. Ids are checked in whole files up to 512 MiB and in evenly spread blocks
-    // beyond; every later read checks what it reads. Throws ConfigError, IoError or DataError.
-    Corpus(const config::DataConfig& data, std::int64_t vocab_size);
+    // Opens and checks everything. Ids are checked in whole files up to check_bytes and in as much of a
+    // larger one, in evenly spread blocks; every later read checks what it reads. Throws ConfigError, IoError
+    // or DataError.
+    Corpus(const config::DataConfig& data, std::int64_t vocab_size,
+           std::int64_t check_bytes = std::int64_t{512} << 20);
 
     const config::DataConfig& config() const { return config_; }
     std::int64_t vocab_size() const { return vocab_size_; }
@@ -63,7 +65,7 @@ class Corpus {
     void note_missing_eod(const TokenFile& file);
 
     config::DataConfig config_;
-    std::int64_t vocab_size_;
+    std::int64_t vocab_size_, check_bytes_;
     std::array<double, 3> fractions_;
     std::vector<CorpusSource> sources_;
     std::vector<std::string> notes_;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -80,30 +81,44 @@ MegatronWriter::MegatronWriter(const std::string& prefix, std::int64_t vocab_siz
 }
 
 void MegatronWriter::add(std::span<const std::int32_t> ids) {
-    for (std::int32_t id : ids) {
-        if (id < 0 || id >= vocab_size_)
-            throw DataError(tokens_file_.path() + ": the tokenizer gave id " + std::to_string(id) +
-                            " at position " + std::to_string(tokens_) + ", outside its vocabulary of " +
-                            std::to_string(vocab_size_));
-        if (sequence_ == max_sequence_) {
-            lengths_.push_back(static_cast<std::int32_t>(sequence_));
-            ends_document_.push_back(false);
-            sequence_ = 0;
+    while (!ids.empty()) {
+        if (sequence_ == max_sequence_) end_sequence(false);
+        const auto count = std::min(static_cast<std::int64_t>(ids.size()), max_sequence_ - sequence_);
+        store(ids.first(static_cast<std::size_t>(count)));
+        ids = ids.subspan(static_cast<std::size_t>(count));
+        sequence_ += count;
+        tokens_ += count;
+    }
+}
+
+void MegatronWriter::store(std::span<const std::int32_t> ids) {
+    std::array<std::uint16_t, 4096> narrow;
+    for (std::size_t begin = 0; begin < ids.size(); begin += narrow.size()) {
+        const auto part = ids.subspan(begin, std::min(narrow.size(), ids.size() - begin));
+        for (std::size_t i = 0; i < part.size(); ++i) {
+            if (part[i] < 0 || part[i] >= vocab_size_)
+                throw DataError(tokens_file_.path() + ": the tokenizer gave id " + std::to_string(part[i]) +
+                                " at position " +
+                                std::to_string(tokens_ + static_cast<std::int64_t>(begin + i)) +
+                                ", outside its vocabulary of " + std::to_string(vocab_size_));
+            narrow[i] = static_cast<std::uint16_t>(part[i]);
         }
         if (type_ == TokenType::u16)
-            put(tokens_file_, static_cast<std::uint16_t>(id));
+            tokens_file_.write(narrow.data(), 2 * part.size());
         else
-            put(tokens_file_, id);
-        ++sequence_;
-        ++tokens_;
+            tokens_file_.write(part.data(), part.size_bytes());
     }
+}
+
+void MegatronWriter::end_sequence(bool ends_document) {
+    lengths_.push_back(static_cast<std::int32_t>(sequence_));
+    ends_document_.push_back(ends_document);
+    sequence_ = 0;
 }
 
 void MegatronWriter::end_document() {
     if (sequence_ == 0) return;
-    lengths_.push_back(static_cast<std::int32_t>(sequence_));
-    ends_document_.push_back(true);
-    sequence_ = 0;
+    end_sequence(true);
     ++documents_;
 }
 

@@ -53,6 +53,8 @@ class MegatronWriter {
     std::int64_t documents() const { return documents_; }
 
  private:
+    void store(std::span<const std::int32_t> ids);
+    void end_sequence(bool ends_document);
     void write_index();
 
     std::int64_t vocab_size_;
