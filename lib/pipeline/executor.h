@@ -1,21 +1,16 @@
 // Runs a program on this rank's stages and channels. It knows no schedule by name and never reorders.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "comm/mpi_env.h"
 #include "device/arena.h"
 #include "model/stage.h"
+#include "pipeline/channels.h"
 #include "schedule/program.h"
 
 namespace escalier::pipeline {
-
-// The channels of one rank's stages, created collectively at start: one per stage edge and kind.
-class Channels;
 
 // When one action ran, on the clock of core (seconds).
 struct ActionTime {
@@ -28,6 +23,7 @@ struct ActionTime {
 struct WaitTime {
     schedule::Action action;  // the action that needed the message
     bool gradient = false;    // message kind
+    bool sending = false;     // for an earlier message to be taken, so that its buffer is free
     double start = 0;
     double end = 0;
 };
@@ -45,14 +41,16 @@ struct StepTimes {
 class Executor {
  public:
     // stages: one per chunk of the program. boundary: shape [R,C] of activations between stages.
-    // Takes its boundary buffers from `arena`. reduce: called when a chunk's main gradients are complete.
-    // poll: called between segments (the reducer's progress).
+    // Takes its boundary buffers from `arena`; with a measuring arena it only counts and must not run.
+    // reduce: called when a chunk's main gradients are complete. poll: called between segments (the reducer's
+    // progress). Either may be null.
     Executor(schedule::Program program, std::vector<model::Stage*> stages, Shape boundary,
              device::Arena& arena, Channels& channels, std::function<void(int chunk)> reduce,
              std::function<void()> poll);
     ~Executor();
 
-    void run_step();                 // allocates nothing
+    // Returns when all of the program is done and all sends have been taken. Allocates nothing.
+    void run_step();
     const StepTimes& times() const;  // of the last step
 
  private:

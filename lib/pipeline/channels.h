@@ -1,0 +1,40 @@
+// The channels of one rank's stages: for every edge between two stages that live on different pipeline ranks,
+// one for activations and one for gradients, each with a communicator of its own. By stage edge, not by pair
+// of ranks: with two ranks and several chunks each, messages of different edges could else be mixed up.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/mpi_env.h"
+#include "schedule/action.h"
+#include "schedule/program.h"
+
+namespace escalier::pipeline {
+
+class Channels {
+ public:
+    // Collective over `pp`. programs: of all pipeline ranks, by rank; more_programs: others that will use the
+    // same channels, one after the other (validation), may be empty. synchronous_sends: see
+    // MpiEnv::make_channel.
+    Channels(comm::MpiEnv& env, comm::Communicator& pp, const schedule::Schedule& schedule,
+             const std::vector<schedule::Program>& programs,
+             const std::vector<schedule::Program>& more_programs = {}, bool synchronous_sends = false);
+
+    // Of the edge from `stage` to stage + 1; null where this rank has no end of it, or both.
+    comm::Channel* activation(int stage) { return edge(stage, activations_); }
+    comm::Channel* gradient(int stage) { return edge(stage, gradients_); }
+
+ private:
+    using Edges = std::vector<std::unique_ptr<comm::Channel>>;
+    static comm::Channel* edge(int stage, Edges& edges) {
+        const auto i = static_cast<std::size_t>(stage);
+        return stage >= 0 && i < edges.size() ? edges[i].get() : nullptr;
+    }
+
+    Edges activations_;  // by lower stage
+    Edges gradients_;
+};
+
+}  // namespace escalier::pipeline

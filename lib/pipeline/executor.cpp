@@ -1,0 +1,222 @@
+#include "pipeline/executor.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "core/check.h"
+#include "core/clock.h"
+
+namespace escalier::pipeline {
+
+namespace {
+
+using schedule::Action;
+using schedule::ActionKind;
+using schedule::Instruction;
+using schedule::InstructionKind;
+
+// A boundary tensor and the message that is under way from or into it.
+struct Buffer {
+    TensorView view;
+    comm::Channel* channel = nullptr;
+    int ticket = -1;  // -1: no message under way
+};
+using Ring = std::vector<Buffer>;
+
+struct Chunk {
+    model::Stage* stage = nullptr;
+    int next_chunk = -1;
+    int previous_chunk = -1;
+    Ring inputs, outputs, output_gradients, input_gradients;
+};
+
+// What the watchdog calls a wait.
+struct WaitLabel {
+    char text[128];
+    explicit WaitLabel(const WaitTime& wait) {
+        static constexpr char letters[] = {'F', 'B', 'I', 'W'};
+        std::snprintf(text, sizeof text, "%s %s for %c of stage %d, micro-batch %d",
+                      wait.sending ? "a free buffer to send" : "the",
+                      wait.gradient ? "gradient" : "activation", letters[static_cast<int>(wait.action.kind)],
+                      wait.action.stage, wait.action.micro_batch);
+    }
+};
+
+}  // namespace
+
+struct Executor::State {
+    schedule::Program program;
+    std::vector<Chunk> chunks;
+    std::vector<Buffer*> buffers;  // all of them, for polling in turn
+    std::size_t next_polled = 0;
+    std::function<void(int)> reduce;
+    std::function<void()> poll;
+    StepTimes times;
+
+    void take_buffers(const std::vector<model::Stage*>& stages, Shape boundary, device::Arena& arena,
+                      Channels& channels);
+    void run(const Instruction& instruction);
+    void compute(const Instruction& instruction);
+    model::StageIo bind(const Instruction& instruction);
+    void run_segments(model::Stage& stage, const model::StageIo& io);
+    void finish(Buffer& buffer, const Action& action, bool gradient, bool sending);
+    void poll_one_message();
+    void drain();
+};
+
+void Executor::State::take_buffers(const std::vector<model::Stage*>& stages, Shape boundary,
+                                   device::Arena& arena, Channels& channels) {
+    ESCALIER_CHECK(stages.size() == program.chunks.size(), "one stage model per chunk");
+    const auto take = [&](Ring& ring, int count, comm::Channel* channel) {
+        for (int i = 0; i < count; ++i) ring.push_back({arena.take(DType::f32, boundary), channel, -1});
+    };
+    chunks.resize(stages.size());
+    for (std::size_t c = 0; c < stages.size(); ++c) {
+        const schedule::StageBuffers& sizes = program.chunks[c];
+        Chunk& chunk = chunks[c];
+        chunk.stage = stages[c];
+        chunk.next_chunk = sizes.next_chunk;
+        chunk.previous_chunk = sizes.previous_chunk;
+        take(chunk.inputs, sizes.inputs, channels.activation(sizes.stage - 1));
+        take(chunk.outputs, sizes.outputs, channels.activation(sizes.stage));
+        take(chunk.output_gradients, sizes.output_gradients, channels.gradient(sizes.stage));
+        take(chunk.input_gradients, sizes.input_gradients, channels.gradient(sizes.stage - 1));
+    }
+    for (Chunk& chunk : chunks)
+        for (Ring* ring : {&chunk.inputs, &chunk.outputs, &chunk.output_gradients, &chunk.input_gradients})
+            for (Buffer& buffer : *ring) buffers.push_back(&buffer);
+}
+
+void Executor::State::run(const Instruction& instruction) {
+    Chunk& chunk = chunks[static_cast<std::size_t>(instruction.chunk)];
+    const auto i = static_cast<std::size_t>(instruction.buffer);
+    const auto start = [](Buffer& buffer, int (comm::Channel::*operation)(TensorView)) {
+        ESCALIER_CHECK(buffer.channel && buffer.ticket < 0, "a buffer is used twice at once");
+        buffer.ticket = (buffer.channel->*operation)(buffer.view);
+    };
+    switch (instruction.kind) {
+        case InstructionKind::receive_activation:
+            return start(chunk.inputs[i], &comm::Channel::start_receive);
+        case InstructionKind::receive_gradient:
+            return start(chunk.output_gradients[i], &comm::Channel::start_receive);
+        case InstructionKind::send_activation:
+            return start(chunk.outputs[i], &comm::Channel::start_send);
+        case InstructionKind::send_gradient:
+            return start(chunk.input_gradients[i], &comm::Channel::start_send);
+        case InstructionKind::compute:
+            return compute(instruction);
+        case InstructionKind::reduce_gradients:
+            if (reduce) reduce(instruction.chunk);
+    }
+}
+
+// The tensors of an action, once they are there and free to be written.
+model::StageIo Executor::State::bind(const Instruction& instruction) {
+    const schedule::Binding& binding = instruction.binding;
+    const Action& action = instruction.action;
+    Chunk& chunk = chunks[static_cast<std::size_t>(instruction.chunk)];
+    model::StageIo io{action, binding, {}, {}, {}, {}};
+    const auto ready = [&](TensorView& view, Ring& ring, int index, bool gradient, bool sending) {
+        if (index < 0) return;
+        Buffer& buffer = ring[static_cast<std::size_t>(index)];
+        finish(buffer, action, gradient, sending);
+        view = buffer.view;
+    };
+    ready(io.input, chunk.inputs, binding.input, false, false);
+    ready(io.output_gradient, chunk.output_gradients, binding.output_gradient, true, false);
+    Ring& outputs = binding.output_is_next_input ? chunks[static_cast<std::size_t>(chunk.next_chunk)].inputs
+                                                 : chunk.outputs;
+    ready(io.output, outputs, binding.output, false, true);
+    Ring& input_gradients = binding.input_gradient_is_previous
+                                ? chunks[static_cast<std::size_t>(chunk.previous_chunk)].output_gradients
+                                : chunk.input_gradients;
+    ready(io.input_gradient, input_gradients, binding.input_gradient, true, true);
+    return io;
+}
+
+void Executor::State::compute(const Instruction& instruction) {
+    const model::StageIo io = bind(instruction);
+    const double start = now_seconds();
+    run_segments(*chunks[static_cast<std::size_t>(instruction.chunk)].stage, io);
+    times.actions.push_back({instruction.action, start, now_seconds()});
+}
+
+void Executor::State::run_segments(model::Stage& stage, const model::StageIo& io) {
+    const std::span<const model::Segment> segments = stage.segments(io.action.kind);
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+        if (s > 0) {
+            poll_one_message();
+            if (poll) poll();
+        }
+        const double start = now_seconds();
+        stage.run(static_cast<int>(s), io);
+        double& sum =
+            segments[s].type == model::SegmentType::compute ? times.compute : times.tensor_collectives;
+        sum += now_seconds() - start;
+    }
+}
+
+void Executor::State::finish(Buffer& buffer, const Action& action, bool gradient, bool sending) {
+    if (buffer.ticket < 0) return;
+    WaitTime wait{action, gradient, sending, now_seconds(), 0};
+    if (!buffer.channel->done(buffer.ticket)) {
+        buffer.channel->wait(buffer.ticket, WaitLabel(wait).text);
+        wait.end = now_seconds();
+        times.waits.push_back(wait);
+    }
+    buffer.ticket = -1;
+}
+
+// One test moves all messages; which one it asks about hardly matters.
+void Executor::State::poll_one_message() {
+    for (std::size_t tried = 0; tried < buffers.size(); ++tried) {
+        Buffer& buffer = *buffers[next_polled];
+        next_polled = (next_polled + 1) % buffers.size();
+        if (buffer.ticket < 0) continue;
+        if (buffer.channel->done(buffer.ticket)) buffer.ticket = -1;
+        return;
+    }
+}
+
+void Executor::State::drain() {
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+        const int stage = program.chunks[c].stage;
+        for (Buffer& buffer : chunks[c].outputs) finish(buffer, {ActionKind::F, stage, 0}, false, true);
+        for (Buffer& buffer : chunks[c].input_gradients)
+            finish(buffer, {ActionKind::B, stage, 0}, true, true);
+    }
+}
+
+Executor::Executor(schedule::Program program, std::vector<model::Stage*> stages, Shape boundary,
+                   device::Arena& arena, Channels& channels, std::function<void(int chunk)> reduce,
+                   std::function<void()> poll)
+    : state_(std::make_unique<State>()) {
+    state_->program = std::move(program);
+    state_->reduce = std::move(reduce);
+    state_->poll = std::move(poll);
+    state_->take_buffers(stages, boundary, arena, channels);
+    std::size_t actions = 0;
+    for (const Instruction& instruction : state_->program.instructions)
+        actions += instruction.kind == InstructionKind::compute;
+    state_->times.actions.reserve(actions);
+    state_->times.waits.reserve(4 * actions + state_->buffers.size());
+}
+
+Executor::~Executor() = default;
+
+void Executor::run_step() {
+    StepTimes& times = state_->times;
+    times.actions.clear();
+    times.waits.clear();
+    times.compute = times.tensor_collectives = 0;
+    times.start = now_seconds();
+    for (const Instruction& instruction : state_->program.instructions) state_->run(instruction);
+    state_->drain();
+    times.end = now_seconds();
+}
+
+const StepTimes& Executor::times() const {
+    return state_->times;
+}
+
+}  // namespace escalier::pipeline
