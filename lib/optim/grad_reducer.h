@@ -18,8 +18,9 @@
 namespace escalier::optim {
 
 struct ReducerOptions {
-    std::int64_t bucket_elements = std::int64_t{1} << 20;  // at most this many in one message; >= 1
-    int slots = 4;                                         // messages under way at once; >= 1
+    // Large enough that comm's progress thread has work between two polls.
+    std::int64_t bucket_elements = std::int64_t{1} << 23;  // at most this many in one message; >= 1
+    int slots = 8;                                         // messages under way at once; >= 1
 };
 
 class GradientReducer {
