@@ -89,6 +89,7 @@ class SafetensorsWriter {
     std::string temporary_;
     int descriptor_ = -1;
     std::uint64_t data_bytes_left_ = 0;
+    std::uint64_t bytes_since_sync_ = 0;
 };
 
 }  // namespace escalier::checkpoint

@@ -13,6 +13,9 @@ namespace escalier::checkpoint {
 
 namespace {
 
+// Written to the disk as the file grows, so that the end is not one long wait.
+constexpr std::uint64_t bytes_between_syncs = 256 << 20;
+
 std::string header_text(const std::map<std::string, Shape>& tensors, Metadata metadata) {
     metadata["format"] = "pt";  // older transformers refuse a file without it
     nlohmann::json root;
@@ -59,6 +62,10 @@ void SafetensorsWriter::append(std::span<const float> values) {
     ESCALIER_CHECK(values.size_bytes() <= data_bytes_left_, "more values than the header names");
     write(values.data(), values.size_bytes());
     data_bytes_left_ -= values.size_bytes();
+    bytes_since_sync_ += values.size_bytes();
+    if (bytes_since_sync_ < bytes_between_syncs) return;
+    if (::fdatasync(descriptor_) < 0) fail("cannot be written");
+    bytes_since_sync_ = 0;
 }
 
 void SafetensorsWriter::finish() {

@@ -120,9 +120,12 @@ void check_tensors(const SafetensorsReader& reader, const TensorIndex& index) {
 
 void save_weights(const std::string& path, const model::ParameterList& parameters,
                   const parallel::Groups& groups, device::Device& device, const Metadata& metadata) {
-    if (groups.place.dp_rank != 0) return;
     comm::Communicator& group = *groups.model;
     const TensorIndex index = gather_tensor_index(parameters, group);
+    if (groups.place.dp_rank != 0) {  // keeps step, so that no wait grows with the size of the model
+        for (const auto& [name, tensor] : index) groups.dp->barrier(("writing of " + name).c_str());
+        return;
+    }
     Gatherer gatherer(parameters, group, device, largest_piece(index));
 
     // After a failure rank 0 keeps receiving, or the others would wait for it.
@@ -144,6 +147,7 @@ void save_weights(const std::string& path, const model::ParameterList& parameter
     for (const auto& [name, tensor] : index) {
         const std::span<const float> whole = gatherer.gather(name, tensor);
         try_to([&] { writer->append(whole); });
+        groups.dp->barrier(("writing of " + name).c_str());
     }
     try_to([&] { writer->finish(); });
     if (failure) std::rethrow_exception(failure);
