@@ -94,9 +94,24 @@ Pass pass_of(const Schedule& schedule) {
     return Pass::forward;
 }
 
+void check_size(int pp, int chunks, int micro_batches) {
+    const auto at_least_one = [](int value, const std::string& what) {
+        if (value < 1)
+            throw ConfigError("a schedule needs at least one " + what + ", found " + std::to_string(value));
+    };
+    at_least_one(pp, "pipeline rank");
+    at_least_one(chunks, "chunk per rank");
+    at_least_one(micro_batches, "micro-batch");
+    const auto stages = static_cast<std::int64_t>(pp) * chunks;
+    if (stages > most_cells / micro_batches)
+        throw ConfigError("a schedule of " + std::to_string(stages) + " stages and " +
+                          std::to_string(micro_batches) + " micro-batches is larger than " +
+                          std::to_string(most_cells) + " in all; use fewer of either");
+}
+
 void check_complete(const Schedule& schedule, Pass pass) {
-    if (schedule.pp < 1 || schedule.chunks < 1 || schedule.micro_batches < 1 ||
-        schedule.ranks.size() != static_cast<std::size_t>(schedule.pp))
+    check_size(schedule.pp, schedule.chunks, schedule.micro_batches);
+    if (schedule.ranks.size() != static_cast<std::size_t>(schedule.pp))
         throw ConfigError("schedule `" + schedule.kind + "` has rows for " +
                           std::to_string(schedule.ranks.size()) + " ranks, expected " +
                           std::to_string(schedule.pp));

@@ -1,12 +1,15 @@
 // What makes a list of actions a schedule at all, before anything is said about time.
 #pragma once
 
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "schedule/action.h"
 
 namespace escalier::schedule {
+
+// Most stages x micro-batches that a schedule may have.
+inline constexpr std::int64_t most_cells = std::int64_t{1} << 22;
 
 // training: every F, and B or I and W, of every stage and micro-batch. forward: every F and nothing else.
 enum class Pass : std::uint8_t { training, forward };
@@ -14,8 +17,11 @@ enum class Pass : std::uint8_t { training, forward };
 // forward when the schedule has forward actions only.
 Pass pass_of(const Schedule& schedule);
 
-// Every action of the pass exactly once, on the rank that holds its stage, and on that rank F before I or B,
-// I before W. ConfigError with rank, position and action of the first that is wrong.
+// ConfigError unless all three are at least 1 and their product is at most most_cells.
+void check_size(int pp, int chunks, int micro_batches);
+
+// Sizes as above; every action of the pass exactly once, on the rank that holds its stage, and on that rank F
+// before I or B, I before W. ConfigError with rank, position and action of the first that is wrong.
 void check_complete(const Schedule& schedule, Pass pass);
 
 }  // namespace escalier::schedule

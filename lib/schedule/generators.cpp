@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "schedule/check.h"
 
 namespace escalier::schedule {
 namespace {
@@ -79,12 +80,6 @@ std::string unknown_kind(const std::string& name) {
            (near.empty() ? "" : "did you mean `" + std::string(near) + "`? ") + "Schedules are: " + known;
 }
 
-void require_at_least_one(int value, const char* what) {
-    if (value < 1)
-        throw ConfigError(std::string("a schedule needs at least one ") + what + ", found " +
-                          std::to_string(value));
-}
-
 }  // namespace
 
 std::span<const Kind> kinds() {
@@ -119,9 +114,7 @@ BackwardOrder parse_backward_order(std::string_view text) {
 Schedule generate(const GenerateOptions& options) {
     const Kind* kind = find_kind(options.kind);
     if (kind == nullptr) throw ConfigError(unknown_kind(options.kind));
-    require_at_least_one(options.pp, "pipeline rank (pp)");
-    require_at_least_one(options.chunks, "chunk per rank");
-    require_at_least_one(options.micro_batches, "micro-batch");
+    check_size(options.pp, options.chunks, options.micro_batches);
     if (options.chunks != 1)
         throw ConfigError("schedule `" + options.kind + "` has one chunk per rank, found chunks " +
                           std::to_string(options.chunks) + "; leave chunks at 1");

@@ -47,18 +47,16 @@ std::vector<Program> lower(const Schedule& schedule) {
     const EventGraph unlimited(schedule);
     RingSizes sizes = least_ring_sizes(schedule);
     std::vector<Program> programs = assign(schedule, sizes);
+    const auto durations = Durations::uniform(schedule.stages(), 1, 1, 1, 0);
+    const EventGraph::Times fastest = unlimited.evaluate(durations);
+    unlimited.require_complete(fastest, schedule.kind);
     constexpr double rounding = 1e-9;
-    for (const double transfer : {0.0, 0.25}) {
-        const auto durations = Durations::uniform(schedule.stages(), 1, 1, 1, transfer);
-        const EventGraph::Times fastest = unlimited.evaluate(durations);
-        unlimited.require_complete(fastest, schedule.kind);
-        for (;;) {
-            const EventGraph graph(schedule, programs);
-            const EventGraph::Times times = graph.evaluate(durations);
-            if (times.complete && last_end(times) <= last_end(fastest) + rounding) break;
-            grow(sizes, graph, times.complete ? critical_path(graph, times) : graph.cycle(times));
-            programs = assign(schedule, sizes);
-        }
+    for (;;) {
+        const EventGraph graph(schedule, programs);
+        const EventGraph::Times times = graph.evaluate(durations);
+        if (times.complete && last_end(times) <= last_end(fastest) + rounding) break;
+        grow(sizes, graph, times.complete ? critical_path(graph, times) : graph.cycle(times));
+        programs = assign(schedule, sizes);
     }
     return programs;
 }

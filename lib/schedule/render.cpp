@@ -22,7 +22,8 @@ std::string label(const Schedule& schedule, const Action& action) {
     return schedule.chunks > 1 ? full : full.substr(full.find_first_of("FBIW"));
 }
 
-// Characters per unit of time so that every label and a blank fit into its action's time.
+// Characters per unit of time so that every label and a blank fit into its action's time, unless the rows
+// would become absurdly long; then labels are cut.
 double columns_per_unit(const Schedule& schedule, const Timeline& timeline) {
     double columns = 0;
     for (const auto& row : timeline.ranks)
@@ -30,7 +31,8 @@ double columns_per_unit(const Schedule& schedule, const Timeline& timeline) {
             if (timed.end > timed.start)
                 columns = std::max(columns, static_cast<double>(label(schedule, timed.action).size() + 1) /
                                                 (timed.end - timed.start));
-    return columns;
+    constexpr double widest = 20000;
+    return timeline.makespan > 0 ? std::min(columns, widest / timeline.makespan) : 0;
 }
 
 [[noreturn]] void refuse_cell(const std::string& name, int line, const std::string& text,
@@ -85,6 +87,7 @@ void find_placement(Schedule& schedule) {
 std::string staircase(const Schedule& schedule, const Timeline& timeline) {
     const double scale = columns_per_unit(schedule, timeline);
     const auto column = [&](double time) { return static_cast<std::size_t>(std::llround(time * scale)); };
+    const std::size_t digits = std::to_string(schedule.pp - 1).size();
     std::string text;
     for (std::size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
         std::string row(column(timeline.makespan), '.');
@@ -93,7 +96,9 @@ std::string staircase(const Schedule& schedule, const Timeline& timeline) {
             const std::string name = label(schedule, timed.action);
             row.replace(begin, width, (name + std::string(width, ' ')).substr(0, width));
         }
-        text += "rank " + std::to_string(rank) + "  " + row + "  idle " + percent(timeline.idle[rank]) + "\n";
+        const std::string number = std::to_string(rank);
+        text += "rank " + std::string(digits - number.size(), ' ') + number + "  " + row + "  idle " +
+                percent(timeline.idle[rank]) + "\n";
     }
     return text + "idle " + percent(timeline.idle_share) + "\n";
 }

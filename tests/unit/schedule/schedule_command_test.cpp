@@ -1,0 +1,114 @@
+#include "apps/escalier/schedule_command.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/error.h"
+
+namespace escalier::apps {
+namespace {
+
+struct Outcome {
+    ExitCode code = ExitCode::ok;
+    std::string out, error;
+};
+
+// As main() would: parse, run the action, turn errors into codes.
+Outcome escalier(std::vector<std::string> arguments) {
+    CLI::App app;
+    std::function<int()> action;
+    add_schedule_command(app, action);
+    std::reverse(arguments.begin(), arguments.end());
+    Outcome outcome;
+    testing::internal::CaptureStdout();
+    try {
+        app.parse(arguments);
+        EXPECT_EQ(action(), 0);
+    } catch (const Error& error) {
+        outcome.code = error.code();
+        outcome.error = error.what();
+    } catch (const CLI::ParseError& error) {
+        outcome.code = ExitCode::usage;
+        outcome.error = error.what();
+    }
+    outcome.out = testing::internal::GetCapturedStdout();
+    return outcome;
+}
+
+std::string last_line(const std::string& text) {
+    const auto before = text.rfind('\n', text.size() - 2);
+    return text.substr(before == std::string::npos ? 0 : before + 1);
+}
+
+void expect_refusal(const std::vector<std::string>& arguments, ExitCode code, const std::string& part) {
+    const Outcome outcome = escalier(arguments);
+    EXPECT_EQ(outcome.code, code) << part;
+    EXPECT_NE(outcome.error.find(part), std::string::npos) << outcome.error;
+    EXPECT_EQ(outcome.out, "");
+}
+
+TEST(ScheduleCommand, PrintsAStaircaseThatEndsWithTheIdleShare) {
+    const Outcome six = escalier({"schedule", "gpipe", "--stages", "4", "--micro-batches", "6"});
+    EXPECT_EQ(last_line(six.out), "idle 33.3 %\n");
+    EXPECT_NE(six.out.find("\nrank 3  .........F0 F1 F2 F3 F4 F5 B0    B1 "), std::string::npos) << six.out;
+    EXPECT_NE(six.out.find("messages 36"), std::string::npos);
+    EXPECT_NE(six.out.find("alive per rank 6 6 6 6"), std::string::npos);
+    const Outcome many = escalier({"schedule", "gpipe", "--pp", "4", "--micro-batches", "24"});
+    EXPECT_EQ(last_line(many.out), "idle 11.1 %\n");
+}
+
+TEST(ScheduleCommand, TakesCostsAndBackwardOrder) {
+    const Outcome free_backward = escalier(
+        {"schedule", "1f1b", "--stages", "2", "--micro-batches", "1", "--cost", "F=2,I=1,W=0,comm=1"});
+    EXPECT_NE(free_backward.out.find("makespan 8"), std::string::npos) << free_backward.out;
+    const Outcome lifo = escalier({"schedule", "gpipe", "--stages", "1", "--micro-batches", "2", "--backward",
+                                   "lifo", "--format", "csv"});
+    EXPECT_EQ(lifo.out, "0F0,0F1,0B1,0B0\n");
+}
+
+TEST(ScheduleCommand, WritesCsvAndReadsItBack) {
+    const auto file = std::filesystem::path(testing::TempDir()) / "escalier_schedule_command.csv";
+    const Outcome written = escalier({"schedule", "1f1b", "--stages", "2", "--micro-batches", "2", "--format",
+                                      "csv", "--out", file.string()});
+    EXPECT_EQ(written.code, ExitCode::ok);
+    EXPECT_EQ(written.out, "");
+    std::stringstream content;
+    content << std::ifstream(file).rdbuf();
+    EXPECT_EQ(content.str(), "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+    EXPECT_EQ(last_line(escalier({"schedule", "--from", file.string()}).out), "idle 33.3 %\n");
+    expect_refusal({"schedule", "1f1b", "--from", file.string()}, ExitCode::usage, "leave one out");
+    expect_refusal({"schedule", "--from", file.string(), "--pp", "2"}, ExitCode::usage,
+                   "follow from the cells");
+    std::ofstream(file) << "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n";
+    expect_refusal({"schedule", "--from", file.string()}, ExitCode::usage, "rank 0 waits in 0B0");
+    std::filesystem::remove(file);
+    expect_refusal({"schedule", "--from", file.string()}, ExitCode::input_missing, "cannot be read");
+}
+
+TEST(ScheduleCommand, RefusesWhatItDoesNotKnow) {
+    const std::vector<std::string> size = {"--stages", "4", "--micro-batches", "6"};
+    const auto with = [&](std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin(), "schedule");
+        arguments.insert(arguments.end(), size.begin(), size.end());
+        return arguments;
+    };
+    expect_refusal(with({"1f1bb"}), ExitCode::usage, "did you mean `1f1b`");
+    expect_refusal({"schedule", "gpip"}, ExitCode::usage, "did you mean `gpipe`");
+    expect_refusal(with({}), ExitCode::usage, "which schedule?");
+    expect_refusal({"schedule", "gpipe", "--stages", "4"}, ExitCode::usage, "--micro-batches is missing");
+    expect_refusal({"schedule", "gpipe", "--micro-batches", "4"}, ExitCode::usage, "--stages is missing");
+    expect_refusal(with({"gpipe", "--chunks", "2"}), ExitCode::usage, "found chunks 2");
+    expect_refusal(with({"gpipe", "--backward", "up"}), ExitCode::usage, "neither fifo nor lifo");
+    expect_refusal(with({"gpipe", "--format", "png"}), ExitCode::usage, "neither text nor csv");
+    expect_refusal(with({"gpipe", "--out", "/nowhere/at/all"}), ExitCode::write_failed, "--out /nowhere");
+    for (const char* cost : {"F=1,X=2", "F", "F=", "F=-1", "F=1x", "F=nan", "F=0,I=0,W=0", "F=1e99"})
+        expect_refusal(with({"gpipe", "--cost", cost}), ExitCode::usage, "--cost");
+    expect_refusal({"schedule", "gpipe", "--stages", "0", "--micro-batches", "6"}, ExitCode::usage, "");
+    expect_refusal({"schedule", "gpipe", "--stages", "4.5", "--micro-batches", "6"}, ExitCode::usage, "");
+}
+
+}  // namespace
+}  // namespace escalier::apps
