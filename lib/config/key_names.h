@@ -9,10 +9,6 @@
 
 namespace escalier::config {
 
-// Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions and swaps of
-// neighbours.
-int edit_distance(const std::string& a, const std::string& b);
-
 // What to say about an unknown key, and the key that the user likely meant ("" if none).
 struct Suggestion {
     std::string text;  // "did you mean parallel.tp?"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/edit_distance.h"
 #include "core/error.h"
 #include "schedule/check.h"
 
@@ -55,23 +56,6 @@ constexpr std::array table = {
          true, false, one_forward_one_backward},
 };
 
-// Edits from one word to another: insert, delete, replace, swap neighbours.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-    for (std::size_t i = 0; i <= a.size(); ++i) {
-        for (std::size_t j = 0; j <= b.size(); ++j) {
-            if (i == 0 || j == 0) {
-                d[i][j] = i + j;
-                continue;
-            }
-            d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-        }
-    }
-    return d[a.size()][b.size()];
-}
-
 std::string unknown_kind(const std::string& name) {
     std::string known;
     for (const Kind& kind : kinds()) known += (known.empty() ? "" : ", ") + std::string(kind.name);
@@ -94,9 +78,9 @@ const Kind* find_kind(std::string_view name) {
 
 std::string_view nearest_kind(std::string_view name) {
     std::string_view best;
-    std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
+    int best_distance = std::max(2, static_cast<int>(name.size()) / 3) + 1;
     for (const Kind& kind : table) {
-        const std::size_t distance = edit_distance(name, kind.name);
+        const int distance = edit_distance(name, kind.name);
         if (distance < best_distance) {
             best_distance = distance;
             best = kind.name;

@@ -9,15 +9,6 @@
 namespace escalier::config {
 namespace {
 
-TEST(EditDistance, KnownPairs) {
-    EXPECT_EQ(edit_distance("", ""), 0);
-    EXPECT_EQ(edit_distance("abc", ""), 3);
-    EXPECT_EQ(edit_distance("", "abc"), 3);
-    EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
-    EXPECT_EQ(edit_distance("steps", "setps"), 1);  // one swap of neighbours
-    EXPECT_EQ(edit_distance("ca", "abc"), 3);       // optimal string alignment
-}
-
 TEST(ForeignNames, PointAtKeysThatExistAndAreNoKeysThemselves) {
     JobSpec spec;
     const FieldTable table = table_of(spec);
