@@ -46,11 +46,11 @@ int run(const TrainArguments& arguments) {
     try {
         train::train(load_everywhere(arguments, env), env, arguments.options);
         return 0;
-    } catch (const CommError& error) {  // a broken connection is not seen by all
-        env.abort(static_cast<int>(error.code()), error.what());
-    } catch (const Error& error) {  // all ranks share it
+    } catch (const comm::AgreedError& error) {
         if (env.world().rank() == 0) std::cerr << "escalier: " << error.what() << std::endl;
         return static_cast<int>(error.code());
+    } catch (const Error& error) {
+        env.abort(static_cast<int>(error.code()), error.what());
     } catch (const std::exception& error) {
         env.abort(static_cast<int>(ExitCode::failed), error.what());
     }

@@ -46,4 +46,18 @@ std::ofstream RunDirectory::append(const std::string& name) const {
     return out;
 }
 
+void require_writable(const std::string& path) {
+    const fs::path parent = fs::path(path).parent_path();
+    std::error_code error;
+    if (!parent.empty()) fs::create_directories(parent, error);
+    if (error)
+        throw IoError::write(path + " cannot be written: folder " + parent.string() + ": " + error.message());
+    if (fs::is_directory(path, error)) throw IoError::write(path + " cannot be written: it is a folder");
+    const std::string probe = path + ".probe";
+    std::ofstream out(probe);
+    if (!out) throw IoError::write(path + " cannot be written: " + std::strerror(errno));
+    out.close();
+    fs::remove(probe, error);
+}
+
 }  // namespace escalier::train

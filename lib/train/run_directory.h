@@ -26,4 +26,8 @@ class RunDirectory {
     std::string note_;
 };
 
+// Refuses, before a run starts, a path at which no file can be written when it ends: IoError (write) naming
+// path and reason. Missing folders are made; an existing file stays as it is.
+void require_writable(const std::string& path);
+
 }  // namespace escalier::train

@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/mpi_env.h"
+#include "pipeline/end_exchange.h"
 #include "train/assembly.h"
 #include "train/metrics.h"
 
@@ -11,17 +12,17 @@ namespace escalier::train {
 
 class StepReporter {
  public:
-    StepReporter(const Assembly& assembly, comm::Communicator& job);
+    StepReporter(Assembly& assembly, comm::MpiEnv& env, comm::Communicator& job);
 
-    // Collective over the job after each step: loss, norm, the slowest rank's seconds, and every rank's split of its step.
-    // Allocates on rank 0 alone.
+    // Collective over the job after each step: loss, norm, the slowest rank's seconds, and every rank's split
+    // of its step.
     StepReport collect(const StepResult& result);
 
  private:
-    const Assembly& assembly_;
+    Assembly& assembly_;
     comm::Communicator& job_;
-    pipeline::StepSplitter splitter_;
-    std::vector<double> all_;  // [ranks][fields]
+    pipeline::EndExchange ends_;
+    std::vector<double> all_;  // [ranks][parts of a RankSplit]
 };
 
 // Adds each rank's parts to `sums` (empty: starts it).

@@ -20,6 +20,7 @@
 #include "train/run_facts.h"
 #include "train/start_page.h"
 #include "train/step_report.h"
+#include "train/weight_metadata.h"
 
 namespace escalier::train {
 
@@ -97,13 +98,13 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
     : spec_(spec), env_(env), options_(options) {
     env.agree([&] {
         data_ = open_data(spec);
-        if (!options.save_weights.empty()) require_writable(options.save_weights);
+        if (env.world().rank() == 0 && !options.save_weights.empty()) require_writable(options.save_weights);
     });
     AssemblyOptions assembly_options;
     assembly_options.threads = compute_threads(spec.run, env.place());
     assembly_options.validation = data_.validation != nullptr;
     assembly_ = std::make_unique<Assembly>(spec, env, env.world(), assembly_options);
-    reporter_ = std::make_unique<StepReporter>(*assembly_, env.world());
+    reporter_ = std::make_unique<StepReporter>(*assembly_, env, env.world());
     env.agree([&] {
         if (env.world().rank() == 0) output_ = std::make_unique<Output>(spec);
     });
@@ -227,9 +228,7 @@ void Run::train() {
         }
     } catch (const NumericError& error) {  // the same on all ranks
         if (output_ && output_->metrics) output_->metrics->end(static_cast<int>(error.code()), error.what());
-        throw;
-    } catch (const Error& error) {  // maybe on this rank alone
-        env_.abort(static_cast<int>(error.code()), error.what());
+        throw comm::AgreedError(error.code(), error.what());
     }
     if (output_) show_end();
     if (!options_.save_weights.empty()) save_weights();
@@ -240,7 +239,7 @@ void Run::train() {
 
 int compute_threads(const config::RunConfig& run, const comm::RankPlace& place) {
     if (run.threads) return static_cast<int>(*run.threads);
-    return std::max(1, place.allowed_cores / place.local_size);
+    return std::max(1, std::min(place.allowed_cores, place.node_cores / place.local_size));
 }
 
 void train(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& options) {

@@ -17,7 +17,7 @@ struct TrainOptions {
 // loss); what only some ranks see ends the job through env.abort.
 void train(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& options);
 
-// Compute threads of this rank: run.threads, or the allowed cores shared between the node's ranks.
+// Compute threads of this rank: run.threads, or its share of the node's cores, no more than it may use.
 int compute_threads(const config::RunConfig& run, const comm::RankPlace& place);
 
 }  // namespace escalier::train
