@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
@@ -17,6 +18,7 @@ BINARY = ""
 FAILED, USAGE, DATA_CORRUPT, INPUT_MISSING, WRITE_FAILED = 1, 2, 65, 66, 74
 KILLED = 128 + signal.SIGKILL
 REFUSAL_SECONDS = 10  # design: ranks are gone within 10 s of a refusal or a death
+TWO_STAGES = with_keys(N0, parallel__pp=2)
 LONG = with_keys(N0, train__steps=1000000, train__global_batch=4)
 
 
@@ -52,10 +54,10 @@ class Launch(FailureTest):
         self.refused(N0, 4, USAGE, r"needs 1 process, got 4")
 
     def test_two_stages_in_one_process(self):
-        self.refused(with_keys(N0, parallel__pp=2), 1, USAGE, r"needs 2 processes, got 1")
+        self.refused(TWO_STAGES, 1, USAGE, r"needs 2 processes, got 1")
 
     def test_processes_that_no_data_size_fits(self):
-        self.refused(with_keys(N0, parallel__pp=2, parallel__dp="auto"), 3, USAGE, r"start 2 or 4 processes")
+        self.refused(with_keys(TWO_STAGES, parallel__dp="auto"), 3, USAGE, r"start 2 or 4 processes")
 
     def test_more_stages_than_layers(self):
         self.refused(with_keys(N0, parallel__pp=5), 5, USAGE, r"5 is more than model\.num_layers 4")
@@ -65,30 +67,27 @@ class Launch(FailureTest):
 
     def test_singletons_under_srun_are_refused(self):
         # What srun with a foreign PMI makes: a task of a step of four that sees itself alone.
-        os.environ["SLURM_STEP_NUM_TASKS"] = "4"
-        try:
-            self.refused(N0, 1, USAGE, r"srun --mpi=pmix")
-        finally:
-            del os.environ["SLURM_STEP_NUM_TASKS"]
+        with mock.patch.dict(os.environ, {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "1"}):
+            self.refused(N0, 0, USAGE, r"srun --mpi=pmix")
 
 
 class JobSpec(FailureTest):
     def test_unknown_key(self):
-        self.refused(with_keys(N0, lr__learning_rte=1e-3), 2, USAGE, r"job\.yaml:8:\d+: lr\.learning_rte")
+        self.refused(with_keys(TWO_STAGES, lr__learning_rte=1e-3), 2, USAGE, r"job\.yaml:8:\d+: lr\.learning_rte")
 
     def test_key_given_twice(self):
-        self.refused(yaml(N0) + "lr: {peak: 0.1}\n", 2, USAGE, r"job\.yaml:10:\d+.*lr")
+        self.refused(yaml(TWO_STAGES) + "lr: {peak: 0.1}\n", 2, USAGE, r"job\.yaml:10:\d+.*lr")
 
     def test_batch_that_does_not_divide(self):
         self.refused(with_keys(N0, train__global_batch=10, train__micro_batch=2, parallel__dp=2), 2, USAGE,
                      r"global_batch 10 is not divisible by micro_batch 2 x dp 2")
 
     def test_layout_that_does_not_sum_to_the_layers(self):
-        self.refused(with_keys(N0, parallel__pp=2, pipeline__layout=[1, 2]), 2, USAGE,
+        self.refused(with_keys(TWO_STAGES, pipeline__layout=[1, 2]), 2, USAGE,
                      r"\[1, 2\] sums to 3, but model\.num_layers is 4")
 
     def test_sequence_beyond_the_position_table(self):
-        self.refused(with_keys(N0, train__seq_len=32, model__max_positions=16), 2, USAGE,
+        self.refused(with_keys(TWO_STAGES, train__seq_len=32, model__max_positions=16), 2, USAGE,
                      r"32 is more than model\.max_positions 16")
 
     def test_all_errors_at_once(self):
@@ -113,7 +112,7 @@ class JobSpec(FailureTest):
 
 class Data(FailureTest):
     def test_missing_file(self):
-        self.refused(with_keys(N0, data__train=[{"path": "absent.bin"}]), 2, INPUT_MISSING, r"absent\.bin")
+        self.refused(with_keys(TWO_STAGES, data__train=[{"path": "absent.bin"}]), 2, INPUT_MISSING, r"absent\.bin")
 
     def test_no_data_section(self):
         spec = {section: keys for section, keys in N0.items() if section != "data"}
@@ -130,7 +129,7 @@ class Data(FailureTest):
         with Case(BINARY) as case:
             with open(case.path("d0.bin"), "wb") as file:
                 file.write(b"\1" * 1001)
-            self.check(case.run(with_keys(N0, parallel__pp=2), 2), DATA_CORRUPT, r"has 1001 bytes")
+            self.check(case.run(TWO_STAGES, 2), DATA_CORRUPT, r"has 1001 bytes")
 
     def test_token_outside_the_vocabulary(self):
         # Every sample is seen in the first step, on grids where the id may look like another shard's.
@@ -153,7 +152,7 @@ class Running(FailureTest):
         with Case(BINARY) as case:
             with open(case.path("file"), "w", encoding="utf-8"):
                 pass
-            result = case.run(with_keys(N0, parallel__pp=2, train__steps=1), 2,
+            result = case.run(with_keys(TWO_STAGES, train__steps=1), 2,
                               ["--save-weights", "file/weights.safetensors"])
             self.check(result, WRITE_FAILED, r"file/weights\.safetensors")
 
@@ -161,7 +160,7 @@ class Running(FailureTest):
         with Case(BINARY) as case:
             with open(case.path("runs"), "w", encoding="utf-8"):
                 pass
-            self.check(case.run(with_keys(N0, parallel__pp=2), 2), WRITE_FAILED, r"runs")
+            self.check(case.run(TWO_STAGES, 2), WRITE_FAILED, r"runs")
 
     def struck(self, grid, ranks, rank, number, **keys):
         """Runs a long job and sends a signal to one rank once three steps are done."""

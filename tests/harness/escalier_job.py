@@ -100,14 +100,15 @@ class Case:
         return os.path.join(self.folder, name)
 
     def run(self, spec, ranks, arguments=(), timeout=120, watch=None, job="job.yaml"):
-        """spec: a dictionary, or the text of the job file. watch(case) is called every 20 ms until it returns True;
+        """spec: a dictionary, or the text of the job file. ranks 0: started without mpirun. watch(case) is called every 20 ms until it returns True;
         result.seconds counts from then on (from the start without a watch). job: the file named on the command line."""
         with open(self.path("job.yaml"), "w", encoding="utf-8") as file:
             file.write(spec if isinstance(spec, str) else yaml(spec))
         if not os.path.exists(self.path("d0.bin")):
             write_tokens(self.path("d0.bin"), d0_tokens())
         environment = {**os.environ, MARKER: self.marker, "OMP_NUM_THREADS": "1"}
-        line = [os.path.join(ROOT, "scripts/mpirun"), "-n", str(ranks), self.binary, "train", job, *arguments]
+        launcher = [os.path.join(ROOT, "scripts/mpirun"), "-n", str(ranks)] if ranks else []
+        line = [*launcher, self.binary, "train", job, *arguments]
         with open(self.path("output.txt"), "w+b") as output:
             start = time.monotonic()
             deadline = start + timeout
@@ -132,7 +133,7 @@ class Case:
         try:
             with open(self.path("runs/case/metrics.jsonl"), encoding="utf-8") as file:
                 lines = [line for line in file.read().split("\n")[:-1] if line]
-        except FileNotFoundError:
+        except OSError:
             return []
         events = map(json.loads, lines)
         return [event for event in events if event.get("event") == "step"]
