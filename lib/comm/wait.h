@@ -8,8 +8,8 @@ namespace escalier::comm {
 
 template <class Poll>
 void wait_until(Watchdog& watchdog, const char* label, int peer, Poll&& done) {
+    const WaitScope scope(watchdog, label, peer);  // also of waits without delay: what a rank last did
     if (done()) return;
-    const WaitScope scope(watchdog, label, peer);
     Backoff backoff;
     while (!done()) backoff.pause();
 }
