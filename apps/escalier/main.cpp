@@ -1,5 +1,6 @@
 // The one binary: parses the command line, runs one subcommand, turns errors into messages and exit codes.
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <functional>
 #include <iostream>
 
@@ -15,6 +16,7 @@
 
 int main(int argc, char** argv) {
     using namespace escalier;
+    std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit is a write error with a message, not a death
     CLI::App app("Escalier trains transformer language models on a tensor x pipeline x data grid.",
                  "escalier");
     app.require_subcommand(1);
