@@ -16,8 +16,7 @@ class MadeParameters {
  public:
     model::Parameter& add(Shape shape, int stage = 0) {
         model::Parameter& parameter = list.emplace_back();
-        parameter.name = "p";
-        parameter.name += std::to_string(list.size());
+        parameter.name = std::to_string(list.size());
         parameter.global_shape = shape;
         parameter.box = {shape.rank() == 1 ? Shape{0} : Shape{0, 0}, shape};
         parameter.global_index = static_cast<int>(list.size()) - 1;
