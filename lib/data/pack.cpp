@@ -12,20 +12,19 @@
 namespace escalier::data {
 namespace {
 
-// Text is tokenized in pieces of about this many bytes, so that memory and time stay bounded for any
-// document.
-constexpr std::size_t piece_bytes = std::size_t{1} << 20;
-
 // Where to cut: after the last line end within the piece, else after the last space, else between two UTF-8
 // characters. A tokenizer that sees words and lines whole gives the same ids as on the uncut text, but for
 // models that mark the begin of their input.
-std::size_t piece_end(std::string_view text) {
+std::size_t piece_end(std::string_view text, std::size_t piece_bytes) {
     if (text.size() <= piece_bytes) return text.size();
     const std::string_view piece = text.substr(0, piece_bytes);
     for (const char mark : {'\n', ' '})
         if (const std::size_t found = piece.rfind(mark); found != std::string_view::npos) return found + 1;
     std::size_t end = piece_bytes;
-    while (end > piece_bytes - 4 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    const auto continues = [&](std::size_t at) {
+        return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+    };
+    while (end > 1 && piece_bytes - end < 3 && continues(end)) --end;
     return end;
 }
 
@@ -57,7 +56,7 @@ PackResult pack(const std::vector<std::string>& inputs, const std::string& prefi
         for_each_document(file, kind, options.key, [&](std::string_view text) {
             result.text_bytes += static_cast<std::int64_t>(text.size());
             while (!text.empty()) {
-                const std::size_t end = piece_end(text);
+                const std::size_t end = piece_end(text, options.piece_bytes);
                 ids.clear();
                 tokenizer.encode(text.substr(0, end), ids);
                 writer.add(ids);

@@ -15,6 +15,8 @@ struct PackOptions {
     bool split_blank_lines = false;  // plain text: documents separated by blank lines, else one per file
     std::string key = "text";        // JSONL: the key of the text
     std::int64_t max_sequence = INT32_MAX;  // see MegatronWriter
+    // Text is tokenized in pieces of about this many bytes, so that memory and time stay bounded.
+    std::size_t piece_bytes = std::size_t{1} << 20;
 };
 
 struct PackResult {

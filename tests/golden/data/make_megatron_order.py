@@ -64,7 +64,7 @@ def order(lengths, shares, split, seq_len, wanted, seed):
     checksum = 0
     for sample in first_tokens:
         for token in sample:
-            checksum = (checksum * 31 + token) % (2**61 - 1)
+            checksum = (checksum * 31 + token) % (2**56 - 5)
     return {
         "lengths": lengths, "split": ",".join(map(str, shares)), "which": split, "seq_len": seq_len,
         "samples": wanted, "seed": seed, "separate_final_epoch": separate, "epochs": epochs,

@@ -14,9 +14,9 @@ using Ids = std::vector<std::int32_t>;
 
 class MegatronOrderTest : public DataTest {
  protected:
-    static nlohmann::json golden() {
+    static nlohmann::json golden(const char* part) {
         std::ifstream file(ESCALIER_GOLDEN "/megatron_order.json");
-        return nlohmann::json::parse(file);
+        return nlohmann::json::parse(file).at(part);
     }
     // A file whose token i is i, cut into documents of the given lengths.
     std::string counting_file(const std::vector<std::int64_t>& lengths) {
@@ -36,7 +36,7 @@ TEST_F(MegatronOrderTest, ShufflesAsNumpyDoes) {
     std::iota(twenty.begin(), twenty.end(), 0);
     RandomState(1234).shuffle(std::span(twenty));
     EXPECT_EQ(twenty, (Ids{3, 13, 2, 16, 14, 5, 4, 0, 8, 18, 17, 11, 10, 9, 7, 1, 19, 12, 6, 15}));
-    for (const auto& wanted : golden().at("shuffles")) {
+    for (const auto& wanted : golden("shuffles")) {
         Ids values(wanted.at("values").size());
         std::iota(values.begin(), values.end(), 0);
         RandomState(wanted.at("seed").get<std::uint32_t>()).shuffle(std::span(values));
@@ -66,7 +66,7 @@ TEST_F(MegatronOrderTest, ReproducesTheGoldenFileOfTheFormat) {
 }
 
 TEST_F(MegatronOrderTest, ReproducesNumpysOrders) {
-    for (const auto& wanted : golden().at("orders")) {
+    for (const auto& wanted : golden("orders")) {
         SCOPED_TRACE(wanted.at("lengths").dump() + " " + wanted.at("seed").dump());
         config::DataConfig config = one_file(counting_file(wanted.at("lengths")), "auto", wanted.at("split"));
         config.order = "megatron";
@@ -83,7 +83,7 @@ TEST_F(MegatronOrderTest, ReproducesNumpysOrders) {
         Ids inputs(static_cast<std::size_t>(seq_len)), targets(inputs.size());
         std::uint64_t checksum = 0;
         const auto add = [&](std::int32_t id) {
-            checksum = (checksum * 31 + static_cast<std::uint64_t>(id)) % ((std::uint64_t{1} << 61) - 1);
+            checksum = (checksum * 31 + static_cast<std::uint64_t>(id)) % ((std::uint64_t{1} << 56) - 5);
         };
         for (std::int64_t k = 0; k < order.samples(); ++k) {
             data.read(k, inputs.data(), targets.data());
@@ -96,7 +96,7 @@ TEST_F(MegatronOrderTest, ReproducesNumpysOrders) {
 }
 
 TEST_F(MegatronOrderTest, BlendsGreedily) {
-    for (const auto& wanted : golden().at("blends")) {
+    for (const auto& wanted : golden("blends")) {
         const auto picks = wanted.at("picks").get<std::vector<std::int64_t>>();
         const auto order = megatron_blend(wanted.at("weights"), static_cast<std::int64_t>(picks.size()));
         std::vector<std::int64_t> taken(wanted.at("weights").size(), 0);
