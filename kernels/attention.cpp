@@ -19,30 +19,35 @@ struct SoftmaxRow {
     float log_of_sum;  // log of the sum of exp(score)
 };
 
+// Fills the rest of the last vector of a row, so that sweeps have no ragged end; a row of scores has room for
+// it. Zeroes follow up to `end`.
+ESCALIER_INLINE void close_row(float* scores, std::int64_t valid, std::int64_t end, float filler) {
+    const std::int64_t closed = round_up(valid, lane_count);
+    std::fill(scores + valid, scores + closed, filler);
+    if (end > closed) std::fill(scores + closed, scores + end, 0.0f);
+}
+
 // scores[0, valid) become exp(score - maximum), those up to `end` zero.
 ESCALIER_VECTORIZED SoftmaxRow softmax_row(float* scores, std::int64_t valid, std::int64_t end) {
-    FloatLanes largest = broadcast(minus_infinity);
-    sweep(valid, [&](std::int64_t i, auto lanes) {
-        largest = maximum(load(scores + i, lanes, minus_infinity), largest);
-    });
+    close_row(scores, valid, end, minus_infinity);
+    FloatLanes largest = broadcast(minus_infinity), sums{};
+    for (std::int64_t i = 0; i < valid; i += lane_count)
+        largest = maximum(load(scores + i, AllLanes{}), largest);
     const float maximum = maximum_of(largest);
-    FloatLanes sums{};
-    sweep(valid, [&](std::int64_t i, auto lanes) {
-        const FloatLanes value = exp_lanes(load(scores + i, lanes, minus_infinity) - maximum);
+    for (std::int64_t i = 0; i < valid; i += lane_count) {
+        const FloatLanes value = exp_lanes(load(scores + i, AllLanes{}) - maximum);
         sums += value;
-        store(scores + i, value, lanes);
-    });
-    std::fill(scores + valid, scores + end, 0.0f);
+        store(scores + i, value, AllLanes{});
+    }
     const float sum = sum_of(sums);
     return {sum, maximum + std::log(sum)};
 }
 
 // scores[0, valid) become probabilities, those up to `end` zero.
 ESCALIER_VECTORIZED void probability_row(float* scores, float lse, std::int64_t valid, std::int64_t end) {
-    sweep(valid, [&](std::int64_t i, auto lanes) {
-        store(scores + i, exp_lanes(load(scores + i, lanes) - lse), lanes);
-    });
-    std::fill(scores + valid, scores + end, 0.0f);
+    close_row(scores, valid, end, minus_infinity);
+    for (std::int64_t i = 0; i < valid; i += lane_count)
+        store(scores + i, exp_lanes(load(scores + i, AllLanes{}) - lse), AllLanes{});
 }
 
 ESCALIER_VECTORIZED void scale_row(float* row, float factor, std::int64_t n) {
