@@ -36,7 +36,7 @@ int run_pack(PackArguments arguments) {
     const std::string prefix = arguments.paths.back();
     arguments.paths.pop_back();
     arguments.options.append_eod = !arguments.no_eod;
-    const auto tokenizer = data::make_tokenizer(arguments.tokenizer);
+    const auto tokenizer = data::make_tokenizer(arguments.tokenizer, "--tokenizer");
     const data::PackResult result = data::pack(arguments.paths, prefix, *tokenizer, arguments.options);
     std::cout << prefix << ".bin, " << prefix << ".idx: " << grouped(result.documents) << " documents, "
               << grouped(result.tokens) << " tokens of type " << to_string(result.type) << " from "

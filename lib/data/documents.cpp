@@ -48,7 +48,7 @@ void jsonl_documents(const MappedFile& file, const std::string& key,
         if (found == object.end() || !found->is_string())
             throw DataError(where() +
                             (found == object.end() ? "has no key \"" : "has no string under the key \"") +
-                            key + "\"; name the key of the text with --key");
+                            key + "\"; another key is given by escalier data pack --key NAME");
         const auto& text = found->get_ref<const std::string&>();
         if (!text.empty()) body(text);
     });

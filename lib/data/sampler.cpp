@@ -54,6 +54,21 @@ std::int64_t SampleSpace::samples() const {
     return sum;
 }
 
+std::int64_t SampleSpace::unused_tokens() const {
+    std::int64_t unused = 0;
+    for (std::size_t source = 0; source < ends_.size(); ++source) {
+        std::int64_t begin = 0;
+        for (std::size_t file = 0; file < ends_[source].size(); ++file) {
+            const std::int64_t samples = ends_[source][file] - begin;
+            begin = ends_[source][file];
+            const std::int64_t tokens =
+                corpus_->sources()[source].files[file].tokens[at(static_cast<int>(split_))].size();
+            unused += samples > 0 ? tokens - samples * seq_len_ - 1 : tokens;
+        }
+    }
+    return unused;
+}
+
 SampleLocation SampleSpace::locate(std::int64_t source, std::int64_t sample) const {
     ESCALIER_CHECK(sample >= 0 && sample < samples(source), "sample outside the split");
     SampleLocation found;

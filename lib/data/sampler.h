@@ -47,6 +47,9 @@ class SampleSpace {
     std::int64_t sources() const { return static_cast<std::int64_t>(ends_.size()); }
     std::int64_t samples(std::int64_t source) const;
     std::int64_t samples() const;  // of all sources
+    // Tokens that are neither input nor target of a sample: at the ends of the files' splits, less than T
+    // each, and splits too short for one sample.
+    std::int64_t unused_tokens() const;
     SampleLocation locate(std::int64_t source, std::int64_t sample) const;
     void read(const SampleLocation& at, std::int32_t* inputs, std::int32_t* targets) const;
     // "FILE has 16 tokens in …, one sample needs 17": what to say of a source without samples.
@@ -77,6 +80,7 @@ class Dataset final : public SampleReader {
     std::int64_t valid_targets(std::int64_t, std::int64_t count) const override { return count * seq_len(); }
 
     std::int64_t samples_per_epoch() const { return space_.samples(); }  // all sources once
+    std::int64_t unused_tokens() const { return space_.unused_tokens(); }
     SampleLocation locate(std::int64_t sample) const;
     // Differs when a resumed run would not see the same samples in the same order.
     std::uint64_t fingerprint() const { return fingerprint_; }

@@ -41,7 +41,8 @@ FileFormat sniff_format(const std::string& path) {
     if (ends_with(".jsonl") || ends_with(".ndjson") || ends_with(".json")) return FileFormat::jsonl;
     if (ends_with(".txt") || ends_with(".text") || ends_with(".md")) return FileFormat::text;
     throw ConfigError("data.format: auto cannot tell the format of " + path +
-                      " (no known magic number or ending); set data.format to raw16, raw32, text or jsonl");
+                      " (no known magic number or ending); set data.format (data info: --format) to raw16, "
+                      "raw32, text or jsonl");
 }
 
 }  // namespace escalier::data

@@ -28,10 +28,10 @@ class ByteTokenizer final : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec) {
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec, const std::string& origin) {
     if (spec == "byte") return std::make_unique<ByteTokenizer>();
     if (spec.starts_with("sp:") && spec.size() > 3) return make_sentencepiece_tokenizer(spec.substr(3));
-    throw ConfigError("data.tokenizer: " + spec +
+    throw ConfigError(origin + ": " + spec +
                       " is not known; use byte or sp:PATH (a SentencePiece model file)");
 }
 

@@ -28,8 +28,10 @@ class Tokenizer {
 inline constexpr std::int32_t byte_eod = 256;
 inline constexpr std::int64_t byte_vocab_size = 257;
 
-// `spec` as in data.tokenizer: byte | sp:PATH (a SentencePiece model). Throws ConfigError for any other spec,
-// IoError or DataError for a model file that is absent or damaged.
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec);
+// `spec` as in data.tokenizer: byte | sp:PATH (a SentencePiece model). `origin` is the key or flag it came
+// from, for messages. Throws ConfigError for any other spec, IoError or DataError for a model file that is
+// absent or damaged.
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec,
+                                          const std::string& origin = "data.tokenizer");
 
 }  // namespace escalier::data

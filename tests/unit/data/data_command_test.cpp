@@ -78,7 +78,7 @@ TEST_F(DataCommandTest, WrongUseIsAParseError) {
                                [&] {
                                    run({"data", "pack", "a", "b", "--tokenizer", "x"});
                                }),
-                    "data.tokenizer: x");
+                    "--tokenizer: x");
 }
 
 }  // namespace

@@ -117,11 +117,13 @@ TEST_F(SamplerTest, NoTargetComesFromBeyondTheFile) {
     write_ids("part_1.bin", second);
     const Dataset one(corpus(one_file(path("part_0.bin"), "raw16"), 200), 8, 7, 0);
     EXPECT_EQ(one.samples_per_epoch(), 12);
+    EXPECT_EQ(one.unused_tokens(), 3);
     config::DataConfig blended = one_file(path("part_0.bin"), "raw16");
     blended.train.push_back({path("part_1.bin"), 1.0});
     for (const config::DataConfig& config : {one_file(path("part_*.bin"), "raw16"), blended}) {
         const Dataset two(corpus(config, 200), 8, 7, 0);
         EXPECT_EQ(two.samples_per_epoch(), 24);
+        EXPECT_EQ(two.unused_tokens(), 6);
         std::set<std::int32_t> begins;
         for (std::int64_t k = 0; k < 24; ++k) {
             std::vector<std::int32_t> inputs(8), targets(8);
