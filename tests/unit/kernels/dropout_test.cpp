@@ -1,3 +1,4 @@
+#include "core/rng.h"
 #include "op_harness.h"
 
 namespace escalier::kernels::test {
@@ -23,6 +24,23 @@ TEST(DropoutTest, DropsTheRightShareAndScalesTheRest) {
     const double n = static_cast<double>(out.values.size());
     EXPECT_NEAR(static_cast<double>(out.zeros()) / n, p, 5 * std::sqrt(p * (1 - p) / n));
     for (const float value : out.values) EXPECT_TRUE(value == 0.0f || value == 1.0f / (1.0f - p)) << value;
+}
+
+TEST(DropoutTest, MaskIsPhiloxOfSampleAndPosition) {
+    const DropoutKey key = {11, 22, (std::uint64_t{1} << 32) + 5};
+    const std::int64_t sequence = 3, columns = 150;
+    const float p = 0.4f;
+    const Masked out = mask(2, sequence, columns, key, p);
+    const PhiloxBlock mixed = philox(key.seed, key.site, 0);
+    for (std::int64_t i = 0; i < 2 * sequence * columns; ++i) {
+        const std::int64_t row = i / columns, channel = i % columns;
+        const auto sample = key.first_sample + static_cast<std::uint64_t>(row / sequence);
+        const auto counter =
+            static_cast<std::uint64_t>(row % sequence) << 32 | static_cast<std::uint64_t>(channel / 4);
+        const PhiloxBlock bits = philox(std::uint64_t{mixed[0]} << 32 | mixed[1], sample, counter);
+        const bool dropped = bits[static_cast<std::size_t>(channel % 4)] < static_cast<double>(p) * 0x1p32;
+        ASSERT_EQ(out.values[static_cast<std::size_t>(i)] == 0.0f, dropped) << i;
+    }
 }
 
 TEST(DropoutTest, ProbabilityZeroKeepsEverything) {
