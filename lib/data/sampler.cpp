@@ -99,14 +99,17 @@ std::string SampleSpace::shortage(std::int64_t source) const {
         tokens = std::max(tokens, file.tokens[at(static_cast<int>(split_))].size());
         all += file.file->tokens();
     }
-    const bool whole = from.files.size() == 1 && tokens == all;
-    return from.path + ": has " + std::to_string(tokens) + " tokens" +
-           (whole ? ""
-                  : " at most in one file of the " + to_string(split_) + " split (data.split " +
-                        corpus_->config().split + " of " + std::to_string(all) + " tokens)") +
-           ", one sample needs " + std::to_string(seq_len_ + 1) + " (train.seq_len " +
-           std::to_string(seq_len_) +
-           " and one target); use more data, another data.split or a shorter train.seq_len";
+    const std::string needs =
+        "one sample needs " + std::to_string(seq_len_ + 1) + " (train.seq_len " + std::to_string(seq_len_) +
+        " and one target); use more data, another data.split or a shorter train.seq_len";
+    const std::string has = from.path + ": has " + std::to_string(all) + " tokens";
+    if (from.files.size() > 1)
+        return has + " in " + std::to_string(from.files.size()) + " files, and the " + to_string(split_) +
+               " split (data.split " + corpus_->config().split + ") of the largest holds " +
+               std::to_string(tokens) + "; " + needs;
+    if (tokens == all) return has + ", " + needs;
+    return has + ", of which data.split " + corpus_->config().split + " leaves " + std::to_string(tokens) +
+           " to the " + to_string(split_) + " split; " + needs;
 }
 
 Dataset::Dataset(std::shared_ptr<const Corpus> corpus, std::int64_t seq_len, std::uint64_t seed,

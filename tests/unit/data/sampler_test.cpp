@@ -150,8 +150,14 @@ TEST_F(SamplerTest, TooLittleDataIsRefusedWithTheNumbers) {
     EXPECT_EQ(Dataset(corpus(one_file(file, "raw16")), 16, 1, 0).samples_per_epoch(), 1);
     const std::string split = message_of(
         ExitCode::data_corrupt, [&] { Dataset(corpus(one_file(file, "raw16", "50,50,0")), 16, 1, 0); });
-    EXPECT_CONTAINS(split,
-                    "has 8 tokens at most in one file of the train split (data.split 50,50,0 of 17 tokens)");
+    EXPECT_CONTAINS(
+        split, "has 17 tokens, of which data.split 50,50,0 leaves 8 to the train split; one sample needs 17");
+    write_ids("shard_0.bin", std::vector<std::uint16_t>(16, 3));
+    write_ids("shard_1.bin", std::vector<std::uint16_t>(9, 3));
+    const std::string shards = message_of(
+        ExitCode::data_corrupt, [&] { Dataset(corpus(one_file(path("shard_*"), "raw16")), 16, 1, 0); });
+    EXPECT_CONTAINS(
+        shards, "has 25 tokens in 2 files, and the train split (data.split 100,0,0) of the largest holds 16");
 }
 
 // B48: 3 samples with a global batch of 8 repeat by the epoch rule.
