@@ -1,0 +1,70 @@
+#include "train/run_directory.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+
+namespace escalier::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunDirectoryTest : public ::testing::Test {
+ protected:
+    void SetUp() override {
+        std::string pattern = ::testing::TempDir() + "run_directory_XXXXXX";
+        ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+        folder_ = pattern;
+        run_.dir = folder_ + "/runs";
+        run_.name = "job";
+    }
+    void TearDown() override { fs::remove_all(folder_); }
+
+    std::string folder_;
+    config::RunConfig run_;
+};
+
+TEST_F(RunDirectoryTest, AFreshStartGoesBesideWhatIsThereAndSaysSo) {
+    EXPECT_TRUE(RunDirectory(run_).note().empty());
+    const RunDirectory second(run_), third(run_);
+    EXPECT_EQ(second.path(), run_.dir + "/job-2");
+    EXPECT_EQ(third.path(), run_.dir + "/job-3");
+    EXPECT_NE(second.note().find("job-2"), std::string::npos);
+}
+
+TEST_F(RunDirectoryTest, AFileInTheWayIsSteppedOver) {
+    fs::create_directories(run_.dir);
+    std::ofstream(run_.dir + "/job") << "not a folder";
+    EXPECT_EQ(RunDirectory(run_).path(), run_.dir + "/job-2");
+}
+
+TEST_F(RunDirectoryTest, AFolderThatCannotBeMadeIsRefusedByName) {
+    std::ofstream(folder_ + "/file") << "x";
+    run_.dir = folder_ + "/file/runs";
+    try {
+        RunDirectory directory(run_);
+        FAIL() << "accepted";
+    } catch (const IoError& error) {
+        EXPECT_EQ(error.code(), ExitCode::write_failed);
+        EXPECT_NE(std::string(error.what()).find("file/runs"), std::string::npos) << error.what();
+    }
+}
+
+TEST_F(RunDirectoryTest, RequireWritableRefusesFoldersAndKeepsFiles) {
+    const std::string file = folder_ + "/new/folder/weights.safetensors";
+    require_writable(file);
+    EXPECT_TRUE(fs::is_directory(folder_ + "/new/folder"));
+    EXPECT_TRUE(fs::is_empty(folder_ + "/new/folder"));
+    std::ofstream(file) << "precious";
+    require_writable(file);
+    EXPECT_EQ(fs::file_size(file), 8u);
+    EXPECT_THROW(require_writable(folder_ + "/new"), IoError);
+    EXPECT_THROW(require_writable(file + "/below"), IoError);
+}
+
+}  // namespace
+}  // namespace escalier::train
