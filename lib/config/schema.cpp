@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "config/dump.h"
 #include "config/fields.h"
 #include "config/presets.h"
 
@@ -100,6 +101,27 @@ nlohmann::ordered_json json_schema() {
     schema.update(section_object(table, ""));
     schema["required"] = Json::array({"model"});
     return schema;
+}
+
+std::string key_reference() {
+    JobSpec defaults;
+    const FieldTable table = table_of(defaults);
+    std::string out;
+    std::string open;
+    for (const Field& field : table.all()) {
+        const std::size_t dot = field.path.rfind('.');
+        const std::string section = dot == std::string::npos ? "" : field.path.substr(0, dot);
+        if (section != open && !section.empty())
+            out += "\n" + section + ": " + table.find_section(section)->help + "\n";
+        open = section;
+        const bool has_default =
+            !std::holds_alternative<IntField>(field.value) ||
+            *std::get<IntField>(field.value).at >= std::get<IntField>(field.value).rule.min ||
+            std::get<IntField>(field.value).rule.zero_is_auto;
+        out += "  " + field.path + "\n      " + field.help + "\n      " + wanted(field.value) +
+               (has_default ? "; default " + yaml_text(field.value) : "; needed") + "\n";
+    }
+    return out;
 }
 
 }  // namespace escalier::config

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "config_test_support.h"
+#include "schedule/generators.h"
 
 namespace escalier::config {
 namespace {
@@ -19,6 +20,17 @@ TEST(ForeignNames, PointAtKeysThatExistAndAreNoKeysThemselves) {
         EXPECT_FALSE(table.find(name.foreign) || table.find_section(name.foreign)) << name.foreign;
         EXPECT_TRUE(seen.insert(name.foreign).second) << name.foreign << " stands twice";
     }
+}
+
+// config may not look into schedule, which stands beside it, so the two lists of kinds are held together
+// here.
+TEST(Schedules, ChoicesAreTheKindsThatExist) {
+    JobSpec spec;
+    const FieldTable table = table_of(spec);
+    std::set<std::string> kinds;
+    for (const schedule::Kind& kind : schedule::kinds()) kinds.emplace(kind.name);
+    const auto& choices = std::get<TextField>(table.find("pipeline.schedule")->value).rule.choices;
+    EXPECT_EQ(std::set<std::string>(choices.begin(), choices.end()), kinds);
 }
 
 TEST(Suggest, ForeignNamesAreNamedInAnySection) {

@@ -31,6 +31,17 @@ TEST(Schema, HoldsEveryKeyWithItsHelp) {
     EXPECT_EQ(schema["required"], nlohmann::ordered_json::array({"model"}));
 }
 
+TEST(KeyReference, NamesEveryKey) {
+    const std::string text = key_reference();
+    JobSpec spec;
+    const FieldTable table = table_of(spec);
+    for (const Field& field : table.all()) {
+        EXPECT_NE(text.find("  " + field.path + "\n      " + field.help), std::string::npos) << field.path;
+    }
+    EXPECT_NE(text.find("a whole number from 1 to 1048576; default 1\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("a whole number from 1 to 16384; needed\n"), std::string::npos) << text;
+}
+
 TEST(Schema, SaysTheRules) {
     const auto schema = json_schema();
     EXPECT_EQ(of_key(schema, "pipeline.schedule")["enum"], nlohmann::ordered_json::array({"gpipe", "1f1b"}));

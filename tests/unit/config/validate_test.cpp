@@ -69,6 +69,12 @@ TEST_P(Rules, RefuseWithValuesAndAWayOut) {
     const std::string said = fault(GetParam().base, GetParam().ranks, GetParam().sets);
     EXPECT_TRUE(contains(said, GetParam().message)) << said;
     EXPECT_EQ(lines(said), 1) << said;
+    // "place: key: …": the key is one of the spec.
+    const std::size_t start = said.find(": ") + 2;
+    const std::string key = said.substr(start, said.find(": ", start) - start);
+    JobSpec spec;
+    const FieldTable table = table_of(spec);
+    EXPECT_TRUE(said == "accepted" || table.find(key) || table.find_section(key)) << said;
 }
 
 INSTANTIATE_TEST_SUITE_P(
