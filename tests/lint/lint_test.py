@@ -74,6 +74,10 @@ class Lint(unittest.TestCase):
     def test_mpi_outside_comm(self):
         self.finds("mpi", "lib/pipeline/channel.cpp", "#include <mpi.h>\n", "belongs in lib/comm")
 
+    def test_mpi_in_the_benchmark_that_measures_it(self):
+        code, output = self.lint("mpi", {"apps/bench_comm/main.cpp": "#include <mpi.h>\n"})
+        self.assertEqual(code, 0, output)
+
     def test_cuda_outside_its_files(self):
         self.finds("cuda", "lib/device/device.cpp", "#include <cuda_runtime.h>\n", "belongs in kernels/")
 
@@ -88,6 +92,17 @@ class Lint(unittest.TestCase):
 
     def test_long_file(self):
         self.finds("size", "lib/core/long.cpp", "\n" * 500, "500 lines")
+
+    def test_long_function(self):
+        body = "    x();\n" * 100
+        self.finds("size", "lib/core/long.cpp", "namespace a {\nvoid f(int a,\n       int b) {\n" + body + "}\n}\n",
+                   "lib/core/long.cpp:2: a function of 103 lines")
+        methods = "class C {\n    void f() {\n" + body.replace("    ", "        ") + "    }\n};\n"
+        self.finds("size", "lib/core/long.cpp", methods, "lib/core/long.cpp:2: a function of 102 lines")
+        table = "const T& f() {\n    static const T table = {\n" + '        {"a", 1},\n' * 200 + "    };\n}\n"
+        short = ("void f() {\n" + "    x();\n" * 60 + "}\n") * 5
+        code, output = self.lint("size", {"lib/core/short.cpp": short, "lib/core/table.cpp": table})
+        self.assertEqual(code, 0, output)
 
     def test_unformatted_file(self):
         self.finds("format", "lib/core/bad.cpp", "int   f( ){return 1 ;}\n", "clang-format -i")
