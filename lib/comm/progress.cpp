@@ -49,11 +49,17 @@ bool Progress::poll_once() {
     return moved;
 }
 
+// Polls are close while things move, so that a sum's steps follow one another, and rarer after that: each
+// takes several microseconds from a core that computes, and who waits polls for himself.
 void Progress::run() {
-    constexpr timespec interval{0, 100 * 1000};
+    constexpr timespec close_by{0, 100 * 1000}, rarer{0, 500 * 1000};
+    constexpr int close_polls = 10;
+    int idle = 0;
     while (!stop_.load()) {
+        if (outstanding_.load() == 0) idle = 0;
         outstanding_.wait(0, std::memory_order_acquire);
-        if (!poll_once()) nanosleep(&interval, nullptr);
+        idle = poll_once() ? 0 : idle + 1;
+        if (idle) nanosleep(idle <= close_polls ? &close_by : &rarer, nullptr);
     }
 }
 
