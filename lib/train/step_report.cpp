@@ -21,10 +21,10 @@ StepReport StepReporter::collect(const StepResult& result) {
     // What lies between this rank's last action and the replica's last one was spent waiting in the first
     // reduction.
     const double tail = std::min(split.tail, result.reduction);
-    double mine[parts] = {split.compute,       split.tensor_collectives + split.exposed + split.rest,
-                          split.bubble + tail, result.reduction - tail,
-                          result.optimizer,    result.data_wait,
-                          result.seconds};
+    // The executor's own work (starting messages, polling) belongs to communication.
+    const double communication = result.pipeline - split.compute - split.bubble;
+    double mine[parts] = {split.compute,    communication,    split.bubble + tail, result.reduction - tail,
+                          result.optimizer, result.data_wait, result.seconds};
     job_.all_gather(TensorView(all_.data(), DType::f64, {job_.size() * parts}),
                     TensorView(mine, DType::f64, {parts}), "where the step went");
     StepReport report;
@@ -38,17 +38,26 @@ StepReport StepReporter::collect(const StepResult& result) {
     return report;
 }
 
+namespace {
+
+constexpr double RankSplit::*members[parts] = {&RankSplit::compute,   &RankSplit::exposed_communication,
+                                               &RankSplit::bubble,    &RankSplit::reduction,
+                                               &RankSplit::optimizer, &RankSplit::data_wait,
+                                               &RankSplit::step};
+
+}  // namespace
+
 void add_to_sums(std::vector<RankSplit>& sums, const std::vector<RankSplit>& ranks) {
     sums.resize(ranks.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-        sums[i].compute += ranks[i].compute;
-        sums[i].exposed_communication += ranks[i].exposed_communication;
-        sums[i].bubble += ranks[i].bubble;
-        sums[i].reduction += ranks[i].reduction;
-        sums[i].optimizer += ranks[i].optimizer;
-        sums[i].data_wait += ranks[i].data_wait;
-        sums[i].step += ranks[i].step;
-    }
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+        for (auto member : members) sums[i].*member += ranks[i].*member;
+}
+
+std::vector<RankSplit> mean_of(const std::vector<RankSplit>& sums, std::int64_t steps) {
+    std::vector<RankSplit> means = sums;
+    for (RankSplit& rank : means)
+        for (auto member : members) rank.*member /= static_cast<double>(steps);
+    return means;
 }
 
 }  // namespace escalier::train

@@ -27,5 +27,6 @@ class StepReporter {
 
 // Adds each rank's parts to `sums` (empty: starts it).
 void add_to_sums(std::vector<RankSplit>& sums, const std::vector<RankSplit>& ranks);
+std::vector<RankSplit> mean_of(const std::vector<RankSplit>& sums, std::int64_t steps);
 
 }  // namespace escalier::train

@@ -81,6 +81,7 @@ StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consume
     }
     const double end = now_seconds();
     result.data_wait = loaded - start;
+    result.pipeline = computed - loaded;
     result.reduction = reduced - computed;
     result.optimizer = end - reduced;
     result.seconds = end - start;

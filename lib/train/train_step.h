@@ -18,8 +18,9 @@ namespace escalier::train {
 struct StepResult {
     double loss = 0;       // mean over the valid targets of the global batch, before the update
     double grad_norm = 0;  // before clipping
-    double data_wait = 0, reduction = 0, optimizer = 0;  // seconds on this rank, beside the executor's times
-    double seconds = 0;                                  // the whole step on this rank
+    // Seconds on this rank; they sum to `seconds`, the whole step.
+    double data_wait = 0, pipeline = 0, reduction = 0, optimizer = 0;
+    double seconds = 0;
 };
 
 class TrainStep {

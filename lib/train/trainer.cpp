@@ -198,7 +198,8 @@ void Run::show_end() {
     Console& console = output_->console;
     const std::int64_t timed = spec_.train.steps - 1;
     if (timed > 0) {
-        console.line(split_table(sums_));
+        console.line("where a step went, mean of all steps but the first:\n" +
+                     split_table(mean_of(sums_, timed)));
         const double tokens = static_cast<double>(timed * spec_.train.global_batch * spec_.train.seq_len);
         console.line(fmt::format(
             "done: {} steps, {} tok/s without step 1, bubble measured {:.1f} %, predicted {:.1f} %",
