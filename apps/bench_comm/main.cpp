@@ -58,7 +58,7 @@ class Bench {
         messages_ = env.make_world(messages);
         for (const std::int64_t kib : {64, 128, 512, 1024}) {
             comm::CommOptions options;
-            options.slot_bytes = kib * 1024;
+            options.slot_bytes = options.background_slot_bytes = kib * 1024;
             slots_.push_back(env.make_world(options));
             add("shared memory, slots of " + std::to_string(kib) + " KiB", *slots_.back());
         }

@@ -31,7 +31,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm, const CommOptions& options, Prog
     std::unique_ptr<ReduceLane> async_lane;
     if (options_.shared_memory) {
         lane_ = make_shared_lane(comm_, options_.slot_bytes);
-        if (lane_) async_lane = make_shared_lane(comm_, options_.slot_bytes);
+        if (lane_) async_lane = make_shared_lane(comm_, options_.background_slot_bytes);
     }
     shares_memory_ = lane_ && async_lane;
     if (!shares_memory_) {

@@ -62,7 +62,7 @@ struct Way {
 
 std::vector<Way> ways() {
     CommOptions shared, small_slots, messages, small_chunks, odd_chunks;
-    small_slots.slot_bytes = 1024;
+    small_slots.slot_bytes = small_slots.background_slot_bytes = 1024;
     messages.shared_memory = small_chunks.shared_memory = odd_chunks.shared_memory = false;
     small_chunks.chunk_elements = 1000;
     small_chunks.message_bytes = 1000;
