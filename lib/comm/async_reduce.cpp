@@ -27,7 +27,10 @@ class AsyncReduceQueue::Operation final : public AllReduce {
         return true;
     }
     void wait(const char* label) override {
-        wait_until(queue_.watchdog_, label, -1, [&] { return done(); });
+        wait_until(queue_.watchdog_, label, -1, [&] {
+            const bool moved = !finished_.load(std::memory_order_acquire) && queue_.poll();
+            return done() ? Polled::done : moved ? Polled::moved : Polled::waiting;
+        });
     }
 
  private:
@@ -85,7 +88,7 @@ bool AsyncReduceQueue::poll() {
 // True when the head moved.
 bool AsyncReduceQueue::advance_head() {
     Operation& operation = *head_;
-    ReduceLane::State state = ReduceLane::State::done;
+    Polled state = Polled::done;
     try {
         if (!operation.begun_) lane_->begin(operation.x_, Combine::sum, operation.scratch_);
         operation.begun_ = true;
@@ -93,7 +96,7 @@ bool AsyncReduceQueue::advance_head() {
     } catch (...) {
         operation.error_ = std::current_exception();
     }
-    if (state != ReduceLane::State::done) return state == ReduceLane::State::moved;
+    if (state != Polled::done) return state == Polled::moved;
     head_ = operation.next_;
     if (!head_) tail_ = nullptr;
     progress_.finished();

@@ -9,6 +9,8 @@
 
 namespace escalier::comm {
 
+enum class Polled { waiting, moved, done };
+
 class Backoff {
  public:
     void pause() {

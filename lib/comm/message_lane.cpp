@@ -144,7 +144,7 @@ class MessageLane final : public ReduceLane {
     }
 
     // Chunk k uses pipe k mod 2, so that both ends pair the same chunks.
-    State advance() override {
+    Polled advance() override {
         bool moved = false;
         for (Pipe& pipe : pipes_)
             if (pipe.busy()) moved = pipe.advance(job_) || moved;
@@ -158,7 +158,7 @@ class MessageLane final : public ReduceLane {
             moved = true;
         }
         const bool busy = pipes_[0].busy() || pipes_[1].busy();
-        return begun_ == elements_ && !busy ? State::done : moved ? State::moved : State::waiting;
+        return begun_ == elements_ && !busy ? Polled::done : moved ? Polled::moved : Polled::waiting;
     }
 
     std::int64_t scratch_elements(std::int64_t elements) const override { return 2 * pipe_scratch(elements); }

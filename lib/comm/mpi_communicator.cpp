@@ -53,7 +53,7 @@ void MpiCommunicator::reduce(TensorView x, Combine combine, const char* label) {
     const std::int64_t needed = lane_->scratch_elements(x.elements());
     ESCALIER_CHECK(needed <= static_cast<std::int64_t>(scratch_.size()), "scratch is too small");
     lane_->begin(x, combine, TensorView(scratch_.data(), x.dtype(), Shape{needed}));
-    wait_until(watchdog_, label, -1, [&] { return lane_->advance() == ReduceLane::State::done; });
+    wait_until(watchdog_, label, -1, [&] { return lane_->advance(); });
 }
 
 void MpiCommunicator::all_reduce_sum(TensorView x, const char* label) {

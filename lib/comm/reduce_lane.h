@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "comm/backoff.h"
 #include "comm/combine.h"
 #include "core/tensor_view.h"
 
@@ -18,8 +19,7 @@ class ReduceLane {
     virtual ~ReduceLane() = default;
     // scratch: scratch_elements() elements of x's type. The operation before this one is done.
     virtual void begin(TensorView x, Combine combine, TensorView scratch) = 0;
-    enum class State { waiting, moved, done };
-    virtual State advance() = 0;
+    virtual Polled advance() = 0;
     virtual std::int64_t scratch_elements(std::int64_t elements) const = 0;
     virtual std::int64_t largest_scratch() const = 0;  // elements, over all sizes
 };

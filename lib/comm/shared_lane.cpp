@@ -57,7 +57,7 @@ class SharedLane final : public ReduceLane {
         staged_ = reduced_ = fetched_ = 0;
     }
 
-    State advance() override {
+    Polled advance() override {
         bool moved = false;
         while (fetched_ < chunks_) {
             const bool stage_next = staged_ < chunks_ && staged_ <= fetched_ + 1;
@@ -70,13 +70,13 @@ class SharedLane final : public ReduceLane {
             } else if (fetched_ < reduced_ && all_reached(&Counters::reduced, first_ + fetched_ + 1)) {
                 fetch(fetched_++);
             } else {
-                return moved ? State::moved : State::waiting;
+                return moved ? Polled::moved : Polled::waiting;
             }
             moved = true;
         }
         first_ += chunks_;
         chunks_ = fetched_ = 0;
-        return State::done;
+        return Polled::done;
     }
 
     std::int64_t scratch_elements(std::int64_t) const override { return 0; }

@@ -6,12 +6,26 @@
 
 namespace escalier::comm {
 
+inline Polled polled(bool done) {
+    return done ? Polled::done : Polled::waiting;
+}
+inline Polled polled(Polled result) {
+    return result;
+}
+
+// poll: returns Polled, or true when done.
 template <class Poll>
-void wait_until(Watchdog& watchdog, const char* label, int peer, Poll&& done) {
+void wait_until(Watchdog& watchdog, const char* label, int peer, Poll&& poll) {
     const WaitScope scope(watchdog, label, peer);  // also of waits without delay: what a rank last did
-    if (done()) return;
     Backoff backoff;
-    while (!done()) backoff.pause();
+    for (;;) {
+        const Polled found = polled(poll());
+        if (found == Polled::done) return;
+        if (found == Polled::moved)
+            backoff = Backoff();
+        else
+            backoff.pause();
+    }
 }
 
 }  // namespace escalier::comm
