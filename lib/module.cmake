@@ -5,6 +5,7 @@
 
 add_library(escalier_flags INTERFACE)
 target_compile_options(escalier_flags INTERFACE -Wall -Wextra -Werror=return-type -march=x86-64-v3
+                       -Wno-restrict  # false positives of GCC 12 on strings
                        $<$<CONFIG:Release>:-O3>)
 target_include_directories(escalier_flags INTERFACE ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR})
 if(ESCALIER_SANITIZE)

@@ -8,26 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "core/mapped_file.h"
 #include "core/tensor_view.h"
 #include "model/parameter.h"
 
 namespace escalier::checkpoint {
 
 using Metadata = std::map<std::string, std::string>;
-
-// A read-only mapping of a whole file. Throws IoError (cannot be read).
-class MappedFile {
- public:
-    explicit MappedFile(const std::string& path);
-    ~MappedFile();
-    MappedFile(const MappedFile&) = delete;
-    MappedFile& operator=(const MappedFile&) = delete;
-    std::span<const char> bytes() const { return {data_, size_}; }
-
- private:
-    const char* data_ = nullptr;
-    std::size_t size_ = 0;
-};
 
 // A tensor's place in a file.
 struct StoredTensor {

@@ -1,10 +1,4 @@
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 
@@ -13,11 +7,6 @@
 namespace escalier::checkpoint {
 
 namespace {
-
-[[noreturn]] void cannot_read(const std::string& path, int error) {
-    throw IoError::read(path + ": cannot be read: " + std::strerror(error) +
-                        ". Check the path and its rights.");
-}
 
 float from_bf16(std::uint16_t bits) {
     return std::bit_cast<float>(std::uint32_t{bits} << 16);
@@ -48,27 +37,6 @@ void convert(const char* data, const std::string& dtype, std::int64_t begin, std
 }
 
 }  // namespace
-
-MappedFile::MappedFile(const std::string& path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) cannot_read(path, errno);
-    struct stat status {};
-    int error = ::fstat(descriptor, &status) < 0 ? errno : S_ISREG(status.st_mode) ? 0 : EISDIR;
-    void* mapping = nullptr;
-    if (error == 0 && status.st_size > 0) {
-        mapping =
-            ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
-        if (mapping == MAP_FAILED) error = errno;
-    }
-    ::close(descriptor);
-    if (error != 0) cannot_read(path, error);
-    data_ = static_cast<const char*>(mapping);
-    size_ = static_cast<std::size_t>(status.st_size);
-}
-
-MappedFile::~MappedFile() {
-    if (data_) ::munmap(const_cast<char*>(data_), size_);
-}
 
 SafetensorsReader::SafetensorsReader(const std::string& path)
     : path_(path), file_(path), header_(parse_header(file_.bytes(), path)) {}

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/mapped_file.h"
+#include "core/mapped_file.h"
 
 namespace escalier::data {
 

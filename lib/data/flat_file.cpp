@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "data/fingerprint.h"
+#include "data/little_endian.h"
 #include "data/megatron_file.h"
 #include "data/token_decode.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "data/mapped_file.h"
+#include "core/mapped_file.h"
 #include "data/token_file.h"
 
 namespace escalier::data {

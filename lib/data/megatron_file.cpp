@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "data/fingerprint.h"
+#include "data/little_endian.h"
 #include "data/token_decode.h"
 
 namespace escalier::data {

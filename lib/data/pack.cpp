@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "data/documents.h"
+#include "data/little_endian.h"
 #include "data/megatron_writer.h"
 
 namespace escalier::data {

@@ -3,7 +3,7 @@
 #include <sentencepiece_processor.h>
 
 #include "core/error.h"
-#include "data/mapped_file.h"
+#include "core/mapped_file.h"
 
 namespace escalier::data {
 namespace {

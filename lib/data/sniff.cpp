@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "data/flat_file.h"
+#include "data/little_endian.h"
 #include "data/megatron_file.h"
 #include "data/token_file.h"
 

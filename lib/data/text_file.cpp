@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/mapped_file.h"
 #include "data/documents.h"
 #include "data/fingerprint.h"
-#include "data/mapped_file.h"
 #include "data/token_decode.h"
 #include "data/tokenizer.h"
 

@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "data/mapped_file.h"
+#include "core/mapped_file.h"
+#include "data/little_endian.h"
 #include "data/token_file.h"
 
 namespace escalier::data {

@@ -1,12 +1,12 @@
-// A whole file, mapped read-only. Nothing is ever written beside the data, so read-only folders work.
+// A whole file, mapped read-only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <span>
 #include <string>
 
-namespace escalier::data {
+namespace escalier {
 
 class MappedFile {
  public:
@@ -21,6 +21,9 @@ class MappedFile {
     const std::string& path() const { return path_; }
     const std::byte* data() const { return data_; }  // null for an empty file
     std::int64_t size() const { return size_; }      // bytes
+    std::span<const char> bytes() const {
+        return {reinterpret_cast<const char*>(data_), static_cast<std::size_t>(size_)};
+    }
 
  private:
     std::string path_;
@@ -28,12 +31,4 @@ class MappedFile {
     std::int64_t size_ = 0;
 };
 
-// A little-endian number at any address: the headers of token files are not aligned.
-template <class T>
-T load(const std::byte* from) {
-    T value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-}
-
-}  // namespace escalier::data
+}  // namespace escalier

@@ -1,20 +1,18 @@
-#include "data/mapped_file.h"
+#include "core/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <bit>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "core/error.h"
 
-namespace escalier::data {
+namespace escalier {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
     throw IoError::read(path + ": " + why);
@@ -52,4 +50,4 @@ MappedFile::~MappedFile() {
     if (data_) ::munmap(const_cast<std::byte*>(data_), static_cast<std::size_t>(size_));
 }
 
-}  // namespace escalier::data
+}  // namespace escalier
