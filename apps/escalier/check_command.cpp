@@ -7,6 +7,7 @@
 #include "config/layout.h"
 #include "config/model_facts.h"
 #include "config/validate.h"
+#include "core/text.h"
 #include "schedule/generators.h"
 #include "schedule/simulate.h"
 #include "train/stage_costs.h"
@@ -20,13 +21,6 @@ struct Arguments {
     std::int64_t ranks = 0;
     std::vector<std::string> overrides;
 };
-
-std::string grouped(std::int64_t number) {  // 1,234,567
-    std::string digits = std::to_string(number);
-    for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > 0; at -= 3)
-        digits.insert(static_cast<std::size_t>(at), ",");
-    return digits;
-}
 
 std::string percent(double share) {
     char text[32];

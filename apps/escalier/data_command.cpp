@@ -7,22 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "core/text.h"
 #include "data/pack.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
 
 namespace escalier::apps {
 namespace {
-
-std::string grouped(std::int64_t number) {  // 1,234,567
-    const std::string digits = std::to_string(number);
-    std::string text;
-    for (std::size_t i = 0; i < digits.size(); ++i) {
-        if (i > 0 && (digits.size() - i) % 3 == 0) text.push_back(',');
-        text.push_back(digits[i]);
-    }
-    return text;
-}
 
 struct PackArguments {
     std::vector<std::string> paths;  // inputs, then the output prefix

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "core/text.h"
+
 namespace escalier::train {
 
 namespace {
@@ -27,13 +29,6 @@ double bubble_share(const std::vector<RankSplit>& ranks) {
     double sum = 0;
     for (const RankSplit& rank : ranks) sum += rank.step > 0 ? rank.bubble / rank.step : 0;
     return ranks.empty() ? 0 : sum / static_cast<double>(ranks.size());
-}
-
-std::string grouped(std::int64_t value) {
-    std::string digits = std::to_string(value);
-    for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3)
-        digits.insert(static_cast<std::size_t>(at), ",");
-    return digits;
 }
 
 std::string clock_text(double seconds) {

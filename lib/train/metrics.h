@@ -35,8 +35,6 @@ double bubble_share(const std::vector<RankSplit>& ranks);
 std::string step_line(const StepReport& report);
 // One line per rank, in shares of the step.
 std::string split_table(const std::vector<RankSplit>& ranks);
-// 1234567 -> "1,234,567"
-std::string grouped(std::int64_t value);
 // 75 -> "1:15", 4000 -> "1:06:40"
 std::string clock_text(double seconds);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "config/model_facts.h"
+#include "core/text.h"
 #include "schedule/simulate.h"
 #include "train/metrics.h"
 #include "train/stage_costs.h"

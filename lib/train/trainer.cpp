@@ -11,6 +11,7 @@
 #include "config/dump.h"
 #include "config/model_facts.h"
 #include "core/clock.h"
+#include "core/text.h"
 #include "data/sampler.h"
 #include "parallel/rank_table.h"
 #include "train/assembly.h"

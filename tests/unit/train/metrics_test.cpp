@@ -59,12 +59,7 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     EXPECT_EQ(lines[4]["exit_code"], 1);
 }
 
-TEST(Text, GroupsDigitsAndTellsTime) {
-    EXPECT_EQ(grouped(0), "0");
-    EXPECT_EQ(grouped(999), "999");
-    EXPECT_EQ(grouped(124439808), "124,439,808");
-    EXPECT_EQ(grouped(-1234), "-1,234");
-    EXPECT_EQ(grouped(-123), "-123");
+TEST(ClockText, TellsMinutesAndHours) {
     EXPECT_EQ(clock_text(75), "1:15");
     EXPECT_EQ(clock_text(4000), "1:06:40");
 }
