@@ -2,6 +2,8 @@
 // bit, and threads change nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -106,6 +108,22 @@ TEST(TrainStep, AllocatesNothingAfterTheFirstStepAndReplicasStayEqual) {
             // Validation leaves the next step as it would have been.
             EXPECT_GT(assembly.step().run(tokens, 48, 5).grad_norm, 0);
         }
+}
+
+// Of equal logits every token costs ln V, whatever ranks hold the vocabulary; on four of them three hold
+// padding alone.
+TEST(TrainStep, AHeadOfZerosCostsTheLogarithmOfTheVocabulary) {
+    const Tokens tokens;
+    for (const Grid& grid : grids) {
+        config::JobSpec spec =
+            spec_of("arch: gpt2, hidden_size: 32, num_heads: 4, tie_embeddings: false", grid);
+        Assembly assembly(spec, test::env(), test::env().world(), {.threads = 1, .validation = false});
+        for (const model::Parameter& p : assembly.model().parameters())
+            if (p.name == "lm_head.weight") std::fill_n(p.weight.as<float>(), p.weight.elements(), 0.0f);
+        assembly.model().prepare_weights();
+        EXPECT_NEAR(assembly.step().run(tokens, 0, 1).loss, std::log(61.0), 1e-6)
+            << grid.tp << "x" << grid.pp;
+    }
 }
 
 struct Curve {
