@@ -9,6 +9,7 @@
 
 #include "config/validate.h"
 #include "core/rng.h"
+#include "device/device.h"
 #include "model/stage_model.h"
 #include "parallel/groups.h"
 #include "tests/harness/multirank_main.h"
