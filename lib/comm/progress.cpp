@@ -49,7 +49,7 @@ void Progress::remove(Pollable& pollable) {
 // True when something moved. A probe that used much of the processor carried data; its wall time says
 // nothing, for it gives the core away when it finds nothing.
 bool Progress::poll_once() {
-    constexpr double carried_data_s = 30e-6;
+    constexpr double carried_data_s = 10e-6;
     const double begin = thread_seconds();
     int flag = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &flag, MPI_STATUS_IGNORE);
