@@ -21,12 +21,13 @@ namespace {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // O_NONBLOCK: the opening of a pipe that nobody writes to must not wait.
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) fail(path, std::string("cannot open: ") + std::strerror(errno));
     struct stat status {};
     if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
         ::close(descriptor);
-        fail(path, "is a folder or device, a plain file is needed");
+        fail(path, "is a folder, pipe or device; a plain file is needed");
     }
     size_ = static_cast<std::int64_t>(status.st_size);
     if (size_ > 0) {

@@ -27,8 +27,8 @@ FileFormat sniff_format(const std::string& path) {
     if (!exact) {
         struct stat status {};
         if (::stat(path.c_str(), &status) == 0)
-            throw IoError::read(path +
-                                ": is a folder or device; data.train takes a file or a Megatron prefix");
+            throw IoError::read(
+                path + ": is a folder, pipe or device; data.train takes a file or a Megatron prefix");
         throw IoError::read(path + ": no such file, and no " + prefix + ".bin and " + prefix + ".idx either");
     }
     const MappedFile file(path);

@@ -1,10 +1,13 @@
 #include "config/load.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "config_test_support.h"
 
@@ -139,6 +142,33 @@ TEST_F(JobFiles, MissingFileIsMissingInput) {
 TEST_F(JobFiles, FolderIsAUsageError) {
     EXPECT_TRUE(contains(message_of([&] { read_job_file(folder_.string()); }),
                          "is a folder; give the YAML file in it"));
+}
+
+TEST_F(JobFiles, APipeWithoutAWriterIsRefusedAtOnce) {
+    ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+    try {
+        read_job_file(path("pipe"));
+        FAIL() << "accepted";
+    } catch (const IoError& error) {
+        EXPECT_EQ(error.code(), ExitCode::input_missing);
+        EXPECT_TRUE(contains(error.what(), path("pipe") + " is not a plain file")) << error.what();
+    }
+}
+
+// As process substitution does it: the writer is there before the reader.
+TEST_F(JobFiles, APipeWithAWriterIsReadToItsEnd) {
+    ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+    const int writer = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(writer, 0);
+    const std::string text(200'000, '#');  // more than a pipe holds
+    std::thread thread([&] {
+        for (std::size_t done = 0; done < text.size();)
+            done += static_cast<std::size_t>(::write(writer, text.data() + done, text.size() - done));
+        ::close(writer);
+    });
+    const JobFile file = read_job_file(path("pipe"));
+    thread.join();
+    EXPECT_EQ(file.text, text);
 }
 
 TEST_F(JobFiles, HugeFileIsNoJobSpec) {

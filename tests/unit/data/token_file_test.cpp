@@ -1,5 +1,7 @@
 #include "data/token_file.h"
 
+#include <sys/stat.h>
+
 #include "fixtures.h"
 
 namespace escalier::data {
@@ -283,6 +285,9 @@ TEST_F(TokenFileTest, AbsentAndUnknownFilesAreRefused) {
     std::filesystem::create_directory(path("folder"));
     EXPECT_CONTAINS(refused(ExitCode::input_missing, path("folder"), "auto"), "folder");
     EXPECT_CONTAINS(refused(ExitCode::input_missing, path("folder"), "raw16"), "folder");
+    ASSERT_EQ(::mkfifo(path("pipe.txt").c_str(), 0600), 0);  // without a writer: must not wait for one
+    for (const char* format : {"auto", "llmc", "raw16", "raw32", "text", "jsonl"})
+        EXPECT_CONTAINS(refused(ExitCode::input_missing, path("pipe.txt"), format), "pipe or device");
     EXPECT_CONTAINS(refused(ExitCode::usage, write_bytes("a.dat", "abcd"), "auto"), "set data.format");
     EXPECT_CONTAINS(refused(ExitCode::usage, path("a.dat"), "raw"), "data.format: raw is not known");
     EXPECT_CONTAINS(refused(ExitCode::data_corrupt, write_bytes("a.jsonl.gz", "\x1f\x8b\x08"), "auto"),
