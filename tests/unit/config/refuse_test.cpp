@@ -84,7 +84,22 @@ INSTANTIATE_TEST_SUITE_P(
         Case{tiny + "lr: {peak: .nan}\n", "lr.peak: found .nan"},
         Case{tiny + "lr: {peak: .inf}\n", "lr.peak: found .inf"},
         Case{tiny + "lr: {peak: inf}\n", "lr.peak: found inf"},
-        Case{tiny + "lr: {peak: 1e400}\n", "(the number does not fit a double)"},
+        Case{tiny + "lr: {peak: 1e400}\n", "(the number does not fit fp32)"},
+        Case{tiny + "lr: {peak: 1e39}\n", "job.yaml:2:12: lr.peak: found 1e39"},
+        Case{tiny + "lr: {min: 3.5e38}\n", "lr.min: found 3.5e38"},
+        Case{tiny + "optimizer: {weight_decay: 1e300}\n",
+             "optimizer.weight_decay: found 1e300, wanted a number of at least 0.0 (the number does not fit "
+             "fp32)"},
+        Case{tiny + "optimizer: {clip_grad: 1e39}\n", "optimizer.clip_grad: found 1e39"},
+        Case{tiny + "optimizer: {eps: 1e39}\n", "optimizer.eps: found 1e39"},
+        Case{tiny + "optimizer: {eps: 1e-60}\n", "wanted a number above 0.0 (rounded to fp32 it is 0.0)"},
+        Case{"model: {preset: tiny, norm_eps: 1e-60}\n", "model.norm_eps: found 1e-60"},
+        Case{
+            "model: {preset: tiny, dropout: 0.9999999999}\n",
+            "job.yaml:1:32: model.dropout: found 0.9999999999, wanted a number of at least 0.0 and below 1.0 "
+            "(rounded to fp32 it is 1.0)"},
+        Case{tiny + "optimizer: {beta1: 0.9999999999}\n", "optimizer.beta1: found 0.9999999999"},
+        Case{tiny + "optimizer: {beta2: 0.99999999}\n", "optimizer.beta2: found 0.99999999"},
         Case{tiny + "lr: {peak: 01.5}\n", "lr.peak: found 01.5"},
         Case{tiny + "lr: {peak: \"1\"}\n", "(drop the quotes)"},
         Case{tiny + "lr: {peak: 0x1p3}\n", "lr.peak: found 0x1p3"},
