@@ -1,7 +1,10 @@
 #include "config/layout.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <queue>
+#include <utility>
 
 #include "config/model_facts.h"
 #include "core/check.h"
@@ -45,6 +48,29 @@ std::vector<std::int64_t> even_layout(std::int64_t num_layers, std::int64_t stag
     return layout;
 }
 
+namespace {
+
+// Gives each stage one layer and then deals out the others, each to the stage where `price(stage, layers)`,
+// the price of its layers once it has it, is least, to the last of equal ones. An infinite price: the stage
+// is full. As prices rise with the layers, this makes the dearest price paid and the sum of all as small as
+// can be.
+template <class Price>
+std::vector<std::int64_t> deal_layers(std::int64_t num_layers, std::int64_t stages, const Price& price) {
+    using Offer = std::pair<double, std::int64_t>;  // price, -stage
+    std::priority_queue<Offer, std::vector<Offer>, std::greater<>> offers;
+    for (std::int64_t stage = 0; stage < stages; ++stage) offers.emplace(price(stage, 2), -stage);
+    std::vector<std::int64_t> layout(static_cast<std::size_t>(stages), 1);
+    for (std::int64_t layer = stages; layer < num_layers; ++layer) {
+        const std::int64_t stage = -offers.top().second;
+        offers.pop();
+        const std::int64_t layers = ++layout[static_cast<std::size_t>(stage)];
+        offers.emplace(price(stage, layers + 1), -stage);
+    }
+    return layout;
+}
+
+}  // namespace
+
 std::vector<std::int64_t> balanced_layout(const ModelCost& cost, std::int64_t num_layers,
                                           const std::vector<Recompute>& recompute) {
     const auto stages = static_cast<std::int64_t>(recompute.size());
@@ -53,51 +79,17 @@ std::vector<std::int64_t> balanced_layout(const ModelCost& cost, std::int64_t nu
         return stage_cost(cost, layers, stage == 0, stage == stages - 1,
                           recompute[static_cast<std::size_t>(stage)]);
     };
-    constexpr double never = std::numeric_limits<double>::infinity();
-    const auto size = static_cast<std::size_t>(num_layers + 1);
-    // best[l]: over stages [stage, stages) holding l layers, the cost of the slowest; filled from the last
-    // stage on.
-    std::vector<double> best(size, never), next(size);
-    best[0] = 0.0;
-    for (std::int64_t stage = stages - 1; stage >= 0; --stage) {
-        std::fill(next.begin(), next.end(), never);
-        for (std::int64_t total = stages - stage; total <= num_layers; ++total)
-            for (std::int64_t here = 1; here <= total - (stages - stage - 1); ++here)
-                next[static_cast<std::size_t>(total)] =
-                    std::min(next[static_cast<std::size_t>(total)],
-                             std::max(at(stage, here), best[static_cast<std::size_t>(total - here)]));
-        best.swap(next);
-    }
-    const double slowest = best[static_cast<std::size_t>(num_layers)] * (1.0 + 1e-12);
-
-    // squares[stage][l]: the least sum of squares among layouts that keep within `slowest`.
-    std::vector<std::vector<double>> squares(static_cast<std::size_t>(stages + 1),
-                                             std::vector<double>(size, never));
-    std::vector<std::vector<std::int64_t>> choice(static_cast<std::size_t>(stages),
-                                                  std::vector<std::int64_t>(size, 0));
-    squares[static_cast<std::size_t>(stages)][0] = 0.0;
-    for (std::int64_t stage = stages - 1; stage >= 0; --stage) {
-        const auto& after = squares[static_cast<std::size_t>(stage + 1)];
-        auto& sums = squares[static_cast<std::size_t>(stage)];
-        for (std::int64_t total = stages - stage; total <= num_layers; ++total)
-            for (std::int64_t here = 1; here <= total - (stages - stage - 1); ++here) {
-                const double own = at(stage, here);
-                if (own > slowest) break;
-                const double sum = own * own + after[static_cast<std::size_t>(total - here)];
-                if (sum < sums[static_cast<std::size_t>(total)] * (1.0 - 1e-12) ||
-                    (sums[static_cast<std::size_t>(total)] == never && sum < never)) {
-                    sums[static_cast<std::size_t>(total)] = sum;
-                    choice[static_cast<std::size_t>(stage)][static_cast<std::size_t>(total)] = here;
-                }
-            }
-    }
-    std::vector<std::int64_t> layout;
-    std::int64_t left = num_layers;
-    for (std::int64_t stage = 0; stage < stages; ++stage) {
-        layout.push_back(choice[static_cast<std::size_t>(stage)][static_cast<std::size_t>(left)]);
-        left -= layout.back();
-    }
-    return layout;
+    const std::vector<std::int64_t> fastest = deal_layers(num_layers, stages, at);
+    double slowest = 0.0;
+    for (std::int64_t stage = 0; stage < stages; ++stage)
+        slowest = std::max(slowest, at(stage, fastest[static_cast<std::size_t>(stage)]));
+    slowest *= 1.0 + 1e-12;
+    // Among the layouts that keep within `slowest`, the one with the least sum of squares: what one more
+    // layer adds to it rises with the layers too.
+    return deal_layers(num_layers, stages, [&](std::int64_t stage, std::int64_t layers) {
+        const double before = at(stage, layers - 1), after = at(stage, layers);
+        return after > slowest ? std::numeric_limits<double>::infinity() : after * after - before * before;
+    });
 }
 
 }  // namespace escalier::config

@@ -82,6 +82,52 @@ TEST(BalancedLayout, LargestPresetIsQuick) {
     EXPECT_EQ(spec.pipeline.layers_per_stage, Layout(126, 1));
 }
 
+double sum_of_squares(const ModelCost& cost, const Layout& layout, const std::vector<Recompute>& recompute) {
+    double sum = 0.0;
+    for (std::size_t stage = 0; stage < layout.size(); ++stage) {
+        const double own =
+            stage_cost(cost, layout[stage], stage == 0, stage + 1 == layout.size(), recompute[stage]);
+        sum += own * own;
+    }
+    return sum;
+}
+
+// Whole costs, so that equally good layouts are exactly equal: the first of them in order is taken.
+TEST(BalancedLayout, IsTheEvenestOfTheBestAndTheFirstOfEquals) {
+    std::mt19937 random(5);
+    const auto draw = [&](unsigned least, unsigned most) {
+        return static_cast<double>(least + random() % (most - least + 1));
+    };
+    for (int round = 0; round < 300; ++round) {
+        const std::size_t stages = 1 + random() % 5;
+        const std::int64_t layers = static_cast<std::int64_t>(stages + random() % 8);
+        ModelCost cost{.embedding = draw(0, 2), .layer = draw(1, 3), .attention = 0.0, .head = draw(0, 4)};
+        cost.attention = draw(0, 1);
+        std::vector<Recompute> recompute(stages);
+        for (Recompute& kind : recompute) kind = static_cast<Recompute>(random() % 3);
+        Layout best, prefix;
+        double most = 1e300, squares = 1e300;
+        every_layout(layers, stages, prefix, [&](const Layout& layout) {
+            const double slow = slowest(cost, layout, recompute);
+            const double sum = sum_of_squares(cost, layout, recompute);
+            if (slow > most || (slow == most && sum >= squares)) return;
+            best = layout;
+            most = slow;
+            squares = sum;
+        });
+        EXPECT_EQ(balanced_layout(cost, layers, recompute), best);
+    }
+}
+
+// Layers and stages at their limits: work that grows with stages x layers^2 would take hours here.
+TEST(BalancedLayout, LargestCountsEnd) {
+    const ModelCost cost{.embedding = 0.1, .layer = 1.0, .attention = 0.3, .head = 40.0};
+    const Layout layout = balanced_layout(cost, 16384, std::vector<Recompute>(1000, Recompute::none));
+    EXPECT_EQ(layout.size(), 1000u);
+    EXPECT_EQ(std::accumulate(layout.begin(), layout.end(), std::int64_t{0}), 16384);
+    EXPECT_EQ(layout.back(), 1);
+}
+
 TEST(EvenLayout, CountsDifferByAtMostOne) {
     EXPECT_EQ(even_layout(12, 4), (Layout{3, 3, 3, 3}));
     EXPECT_EQ(even_layout(10, 4), (Layout{3, 3, 2, 2}));
