@@ -6,6 +6,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "core/error.h"
 #include "data/fingerprint.h"
@@ -17,9 +18,16 @@ namespace {
 
 constexpr std::int64_t check_blocks = 512;
 
-// The files of a pattern, sorted; a Megatron pair counts once, by its prefix.
+bool is_file(const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::is_regular_file(path, ignored);
+}
+
+// The files of a pattern, sorted; a Megatron pair counts once, by its prefix. A name that exists as it stands
+// is no pattern.
 std::vector<std::string> expand(const std::string& path, const std::string& format) {
-    if (path.find_first_of("*?[") == std::string::npos) return {path};
+    if (path.find_first_of("*?[") == std::string::npos || is_file(path)) return {path};
+    if ((format == "megatron" || format == "auto") && is_file(megatron_prefix(path) + ".idx")) return {path};
     glob_t found{};
     const int status = ::glob(path.c_str(), 0, nullptr, &found);
     std::vector<std::string> files;

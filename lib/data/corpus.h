@@ -37,7 +37,7 @@ struct CorpusFile {
 struct CorpusSource {
     std::string path;               // as the job spec has it
     double weight = 0;              // share of the samples; all sources sum to 1
-    std::vector<CorpusFile> files;  // several when path is a pattern (* ? [), sorted by name
+    std::vector<CorpusFile> files;  // several when path is a pattern (* ? [) and no file, by name
 };
 
 // A file with documents is split between documents, by their count. A file without documents, or with too few

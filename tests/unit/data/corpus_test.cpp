@@ -147,6 +147,22 @@ TEST_F(CorpusTest, PatternsAreSortedAndPairsCountOnce) {
     EXPECT_EQ(corpus(one_file(path("pair_*")))->sources()[0].files.size(), 2u);
 }
 
+TEST_F(CorpusTest, ANameThatExistsIsNoPattern) {
+    write_ids("set[1].bin", d0());
+    write_ids("set1.bin", d1());
+    const auto only = [&](const std::string& name, const std::string& format) {
+        const auto opened = corpus(one_file(path(name), format));
+        EXPECT_EQ(opened->sources()[0].files.size(), 1u) << name;
+        return opened->sources()[0].files[0].file->path();
+    };
+    EXPECT_EQ(only("set[1].bin", "raw16"), path("set[1].bin"));
+    EXPECT_EQ(only("set[12].bin", "raw16"), path("set1.bin"));
+    write_megatron<std::uint16_t>("pair*", {{1, 2, 3}}, 8);
+    write_megatron<std::uint16_t>("pair_a", {{4, 5, 6}}, 8);
+    for (const char* name : {"pair*", "pair*.bin", "pair*.idx"})
+        EXPECT_EQ(only(name, "auto"), path("pair*.bin"));
+}
+
 TEST_F(CorpusTest, WarnsWhenNoEndOfDocumentIsThere) {
     write_megatron<std::uint16_t>("without", {{1, 2}, {3, 4}}, 8);
     write_megatron<std::uint16_t>("with", {{1, 0}, {3, 4, 0}, {}}, 8);
