@@ -37,13 +37,23 @@ void jsonl_documents(const MappedFile& file, const std::string& key,
         ++number;
         if (is_blank(line)) return;
         const auto where = [&] { return file.path() + ":" + std::to_string(number) + ": "; };
+        // The parser keeps the last of several values under one key without a word.
+        int values = 0;
+        const auto count = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& name) {
+            using Event = nlohmann::json::parse_event_t;
+            if (event == Event::key && depth == 1 && name.get_ref<const std::string&>() == key) ++values;
+            return true;
+        };
         nlohmann::json object;
         try {
-            object = nlohmann::json::parse(line);
+            object = nlohmann::json::parse(line, count);
         } catch (const nlohmann::json::exception& error) {
             throw DataError(where() + "is not JSON (" + error.what() + "); JSONL has one object a line");
         }
         if (!object.is_object()) throw DataError(where() + "is not a JSON object");
+        if (values > 1)
+            throw DataError(where() + "has the key \"" + key + "\" " + std::to_string(values) +
+                            " times; a line holds one text under it: keep one");
         const auto found = object.find(key);
         if (found == object.end() || !found->is_string())
             throw DataError(where() +

@@ -19,8 +19,8 @@ enum class DocumentKind {
 DocumentKind document_kind(const std::string& path);
 
 // Calls `body` for each document that is not empty, in order. A view into the file for plain text; valid
-// during the call. Throws DataError naming file and line for a line that is not an object with a string under
-// `key`.
+// during the call. Throws DataError naming file and line for a line that is not an object with one string
+// under `key`.
 void for_each_document(const MappedFile& file, DocumentKind kind, const std::string& key,
                        const std::function<void(std::string_view)>& body);
 

@@ -270,6 +270,15 @@ TEST_F(TokenFileTest, BadJsonlLinesAreNamed) {
          {"{\"text\": ", "[1]", "{\"body\": \"x\"}", "{\"text\": 3}", "\"x\"", "{\"text\": \"\xff\"}"})
         EXPECT_CONTAINS(message(line), path("bad.jsonl") + ":2: ");
     EXPECT_CONTAINS(message("{\"body\": \"x\"}"), "no key \"text\"");
+    EXPECT_CONTAINS(message("{\"text\": \"x\", \"te\\u0078t\": \"x\"}"),
+                    path("bad.jsonl") + ":2: has the key \"text\" 2 times");
+}
+
+// Only the key of the text itself has to be alone.
+TEST_F(TokenFileTest, JsonlMayRepeatOtherKeysAndHoldTheKeyDeeper) {
+    const auto file = open_token_file(write_bytes(
+        "a.jsonl", "{\"n\": 1, \"n\": {\"text\": \"x\"}, \"text\": \"ab\", \"m\": [{\"text\": 1}]}\n"));
+    EXPECT_EQ(read_all(*file), (Ids{97, 98, 256}));
 }
 
 TEST_F(TokenFileTest, TextWithAnotherTokenizerIsRefusedWithTheAdviceToPack) {
