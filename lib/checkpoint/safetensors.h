@@ -55,7 +55,8 @@ class SafetensorsReader {
 };
 
 // Writes f32 tensors, one after the other in order of their names, to a temporary file beside `path` that
-// takes its name only once all bytes are on the disk. Throws IoError (write) with file and system error.
+// takes its name only once all bytes are on the disk. A link stays: the file it points to is replaced. Throws
+// IoError (write) with file and system error, also for a path that is a folder, pipe, socket or device.
 class SafetensorsWriter {
  public:
     SafetensorsWriter(const std::string& path, const std::map<std::string, Shape>& tensors,
@@ -72,7 +73,8 @@ class SafetensorsWriter {
     void write(const void* data, std::size_t bytes);
     [[noreturn]] void fail(const std::string& what) const;
 
-    std::string path_;
+    std::string path_;    // for messages
+    std::string target_;  // path_ with its links followed
     std::string temporary_;
     int descriptor_ = -1;
     std::uint64_t data_bytes_left_ = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/safetensors.h"
+#include "core/write_target.h"
 
 namespace escalier::checkpoint {
 
@@ -35,7 +36,8 @@ std::string header_text(const std::map<std::string, Shape>& tensors, Metadata me
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(const std::string& path) : path_(path), temporary_(path + ".tmp") {
+SafetensorsWriter::SafetensorsWriter(const std::string& path)
+    : path_(path), target_(write_target(path)), temporary_(target_ + ".tmp") {
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail("cannot be created");
 }
@@ -71,9 +73,9 @@ void SafetensorsWriter::append(std::span<const float> values) {
 void SafetensorsWriter::finish() {
     ESCALIER_CHECK(data_bytes_left_ == 0, "fewer values than the header names");
     if (::fsync(descriptor_) < 0) fail("cannot be written");
-    if (::rename(temporary_.c_str(), path_.c_str()) < 0) fail("cannot take its name");
+    if (::rename(temporary_.c_str(), target_.c_str()) < 0) fail("cannot take its name");
     ::close(std::exchange(descriptor_, -1));
-    const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
+    const std::filesystem::path folder = std::filesystem::absolute(target_).parent_path();
     const int folder_descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder_descriptor < 0) fail("its folder cannot be opened");
     const int result = ::fsync(folder_descriptor);

@@ -11,6 +11,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/write_target.h"
 #include "data/megatron_file.h"
 
 namespace escalier::data {
@@ -27,7 +28,7 @@ void put(NewFile& file, T value) {
 }  // namespace
 
 NewFile::NewFile(const std::string& path)
-    : path_(path), temporary_(path + ".tmp." + std::to_string(::getpid())) {
+    : path_(path), target_(write_target(path)), temporary_(target_ + ".tmp." + std::to_string(::getpid())) {
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail("cannot be created");
     buffer_.reserve(buffer_bytes);
@@ -66,8 +67,13 @@ void NewFile::close() {
     if (status != 0) fail("cannot be closed");
 }
 
+void NewFile::remove_old() const {
+    if (::unlink(target_.c_str()) != 0 && errno != ENOENT)
+        throw IoError::write(target_ + ": cannot be replaced: " + std::strerror(errno));
+}
+
 void NewFile::publish() {
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be renamed to " + path_);
+    if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be renamed to " + target_);
     published_ = true;
 }
 
@@ -127,8 +133,7 @@ void MegatronWriter::finish() {
     tokens_file_.close();
     index_file_.close();
     // Without its index a .bin is not read, so no moment shows a pair that does not belong together.
-    if (::unlink(index_file_.path().c_str()) != 0 && errno != ENOENT)
-        throw IoError::write(index_file_.path() + ": cannot be replaced: " + std::strerror(errno));
+    index_file_.remove_old();
     tokens_file_.publish();
     index_file_.publish();
 }

@@ -12,7 +12,8 @@
 namespace escalier::data {
 
 // A file written under a temporary name and renamed when whole, so that its name never stands for a part.
-// Throws IoError (exit 74) naming the file and the system's reason.
+// A link stays: the file it points to is replaced. Throws IoError (exit 74) naming the file and the system's
+// reason, also for a path that is a folder, pipe, socket or device.
 class NewFile {
  public:
     explicit NewFile(const std::string& path);
@@ -21,7 +22,8 @@ class NewFile {
     NewFile& operator=(const NewFile&) = delete;
 
     void write(const void* bytes, std::size_t size);
-    void close();    // flushed to the disk
+    void close();  // flushed to the disk
+    void remove_old() const;
     void publish();  // after close
     const std::string& path() const { return path_; }
 
@@ -29,7 +31,9 @@ class NewFile {
     [[noreturn]] void fail(const std::string& what) const;
     void flush();
 
-    std::string path_, temporary_;
+    std::string path_;
+    std::string target_;  // path_ with its links followed
+    std::string temporary_;
     int descriptor_ = -1;
     bool published_ = false;
     std::vector<char> buffer_;

@@ -1,7 +1,7 @@
 #include "checkpoint/safetensors.h"
 
 #include <gtest/gtest.h>
-
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -211,6 +211,35 @@ TEST_F(SafetensorsTest, AnUnfinishedFileLeavesTheOldOneAlone) {
     { SafetensorsWriter writer(path_, {{"w", {1}}}, {}); }
     EXPECT_EQ(read_bytes(), "old");
     EXPECT_FALSE(std::filesystem::exists(path_ + ".tmp"));
+}
+
+TEST_F(SafetensorsTest, ALinkStaysAndItsFileIsReplaced) {
+    std::filesystem::create_directory(folder_ + "/store");
+    for (const bool exists : {false, true}) {
+        std::filesystem::remove(path_);
+        if (exists) std::ofstream(folder_ + "/store/old") << "old";
+        const std::string link = exists ? "store/old" : "store/new";
+        std::filesystem::create_symlink(link, path_);
+        SafetensorsWriter writer(path_, {{"w", {1}}}, {});
+        writer.append(std::vector<float>{1.5f});
+        EXPECT_TRUE(std::filesystem::exists(folder_ + "/" + link + ".tmp"));
+        writer.finish();
+        EXPECT_TRUE(std::filesystem::is_symlink(path_));
+        EXPECT_EQ(SafetensorsReader(folder_ + "/" + link).tensors().size(), 1u);
+        EXPECT_FALSE(std::filesystem::exists(folder_ + "/" + link + ".tmp"));
+    }
+}
+
+TEST_F(SafetensorsTest, WhatIsNoPlainFileIsNeverReplaced) {
+    ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+    for (const std::string& target : {path_, folder_, std::string("/dev/null")}) try {
+            SafetensorsWriter writer(target, {{"w", {1}}}, {});
+            ADD_FAILURE() << target << " was accepted";
+        } catch (const IoError& error) {
+            EXPECT_EQ(error.code(), ExitCode::write_failed);
+            EXPECT_EQ(std::string(error.what()).find(target + ": "), 0u) << error.what();
+        }
+    EXPECT_TRUE(std::filesystem::is_fifo(path_));
 }
 
 TEST_F(SafetensorsTest, AFullDiskIsAWriteErrorThatNamesFileAndReason) {

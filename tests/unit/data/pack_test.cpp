@@ -1,5 +1,7 @@
 #include "data/pack.h"
 
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include "data/megatron_writer.h"
@@ -192,6 +194,31 @@ TEST_F(PackTest, RefusalsLeaveNothingBehind) {
     EXPECT_CONTAINS(message_of(ExitCode::usage, [&] { pack_bytes({write_bytes("a.txt.gz", "\x1f\x8b")}); }),
                     "gunzip");
     EXPECT_FALSE(std::filesystem::exists(path("out.bin")));
+}
+
+TEST_F(PackTest, LinksStayAndTheirFilesAreReplaced) {
+    std::filesystem::create_directory(path("store"));
+    for (const char* end : {".bin", ".idx"})
+        std::filesystem::create_symlink(std::string("store/real") + end, path(std::string("out") + end));
+    for (const char* text : {"first", "second"}) {
+        pack_bytes({write_bytes("a.txt", text)});
+        EXPECT_TRUE(std::filesystem::is_symlink(path("out.bin")));
+        EXPECT_TRUE(std::filesystem::is_symlink(path("out.idx")));
+        EXPECT_EQ(make_tokenizer("byte")->decode(read_all(*open_token_file(path("store/real")))), text);
+    }
+}
+
+TEST_F(PackTest, WhatIsNoPlainFileIsNeverReplaced) {
+    const auto text = write_bytes("a.txt", "abc");
+    for (const char* end : {".bin", ".idx"}) {
+        const auto target = path(std::string("out") + end);
+        ASSERT_EQ(::mkfifo(target.c_str(), 0600), 0);
+        const auto before = names();
+        EXPECT_CONTAINS(message_of(ExitCode::write_failed, [&] { pack_bytes({text}); }), target);
+        EXPECT_TRUE(std::filesystem::is_fifo(target));
+        EXPECT_EQ(names(), before);
+        std::filesystem::remove(target);
+    }
 }
 
 // A pair that is being read stays whole for its reader when it is packed again.
