@@ -31,6 +31,16 @@ std::string what(const RankReport& report) {
 
 }  // namespace
 
+bool some_rank_works(int rank, const std::vector<SeenReport>& seen, double silent_after_s) {
+    bool works = false;
+    for (std::size_t r = 0; r < seen.size(); ++r) {
+        if (static_cast<int>(r) == rank) continue;
+        if (seen[r].seen_s < 0 || seen[r].seen_s > silent_after_s) return false;
+        works |= seen[r].report.waiting_s < 0;
+    }
+    return works;
+}
+
 std::string timeout_message(int rank, const RankReport& own, double timeout_s,
                             const std::vector<SeenReport>& seen, double silent_after_s) {
     constexpr int listed = 8;
@@ -155,7 +165,11 @@ void Watchdog::tick() {
     std::vector<SeenReport> seen(reports_.size());
     for (std::size_t r = 0; r < seen.size(); ++r)
         seen[r] = {reports_[r], seen_at_[r] < 0 ? -1 : now - seen_at_[r]};
-    on_timeout_(timeout_message(rank_, own, timeout_s, seen, std::min(3.0, 0.5 * timeout_s)));
+    const double silent_after_s = std::min(3.0, 0.5 * timeout_s);
+    if (some_rank_works(rank_, seen, silent_after_s) &&
+        own.waiting_s <= working_factor * timeout_s + delay_s_)
+        return;
+    on_timeout_(timeout_message(rank_, own, timeout_s, seen, silent_after_s));
 }
 
 void Watchdog::run() {

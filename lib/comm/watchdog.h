@@ -28,6 +28,10 @@ struct SeenReport {
     double seen_s = -1;  // seconds since it came; negative: never
 };
 
+// Whether all other ranks answer and at least one of them is not waiting: then the wait is for work, not for
+// a rank that stopped answering.
+bool some_rank_works(int rank, const std::vector<SeenReport>& seen, double silent_after_s);
+
 // The message of a rank that waited too long. seen: of all ranks, the own entry unused.
 std::string timeout_message(int rank, const RankReport& own, double timeout_s,
                             const std::vector<SeenReport>& seen, double silent_after_s);
@@ -35,6 +39,9 @@ std::string timeout_message(int rank, const RankReport& own, double timeout_s,
 class Watchdog {
  public:
     static constexpr double start_up_timeout_s = 600;
+    // How many times the timeout a wait may last while some_rank_works(): a compute that never ends ends the
+    // job too.
+    static constexpr double working_factor = 10;
 
     // on_timeout gets the message, on the watchdog's thread, and ends the job. Collective over the world.
     // delay_s: how much later than the timeout this rank acts, so that one node speaks first.

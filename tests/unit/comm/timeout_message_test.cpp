@@ -58,6 +58,15 @@ TEST(TimeoutMessage, SaysWhenAllWait) {
     EXPECT_NE(message.find("All ranks answer, and all of them wait."), std::string::npos) << message;
 }
 
+TEST(SomeRankWorks, WhenAllAnswerAndOneDoesNotWait) {
+    const SeenReport self{{}, -1}, waits{report(4, 0, "y"), 0.1}, works{report(-1, -1, "y"), 0.1};
+    const SeenReport silent{report(-1, -1, "y"), 4}, never{{}, -1};
+    EXPECT_TRUE(some_rank_works(0, {self, works, waits}, silent_after_s));
+    EXPECT_FALSE(some_rank_works(0, {self, waits, waits}, silent_after_s));
+    EXPECT_FALSE(some_rank_works(0, {self, works, silent}, silent_after_s));
+    EXPECT_FALSE(some_rank_works(0, {self, works, never}, silent_after_s));
+}
+
 TEST(TimeoutMessage, ListsAFewOfMany) {
     std::vector<SeenReport> seen(100);
     const std::string message = timeout_message(0, report(5, 1, "x"), 4, seen, silent_after_s);
