@@ -1,8 +1,11 @@
 // The one binary: parses the command line, runs one subcommand, turns errors into messages and exit codes.
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <string_view>
 
 #include "check_command.h"
 #include "core/error.h"
@@ -13,6 +16,31 @@
 #include "schedule_command.h"
 #include "schema_command.h"
 #include "train_command.h"
+
+namespace {
+
+// Every process of a launch sees the same refusal; one of them says so. Launchers tell a process its rank
+// before MPI does.
+bool speaks() {
+    for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"})
+        if (const char* rank = std::getenv(variable)) return std::string_view(rank) == "0";
+    return true;
+}
+
+int refuse(const char* message, escalier::ExitCode code) {
+    if (speaks()) std::cerr << "escalier: " << message << std::endl;
+    return static_cast<int>(code);
+}
+
+// A page that a full disk swallowed must not look like success.
+int written(int code) {
+    std::cout.flush();
+    if (code == 0 && (!std::cout || std::fflush(stdout) != 0))
+        return refuse("standard output cannot be written", escalier::ExitCode::write_failed);
+    return code;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
     using namespace escalier;
@@ -32,15 +60,15 @@ int main(int argc, char** argv) {
     apps::add_env_command(app, action);
     try {
         app.parse(argc, argv);
-        return action();
+        const int code = action();
+        return app.got_subcommand("train") ? code : written(code);  // a run has its log
     } catch (const CLI::ParseError& error) {
         // CLI11's own codes lie above 100; help and version end with 0.
-        return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
+        if (speaks()) app.exit(error);
+        return error.get_exit_code() == 0 ? written(0) : static_cast<int>(ExitCode::usage);
     } catch (const Error& error) {
-        std::cerr << "escalier: " << error.what() << std::endl;
-        return static_cast<int>(error.code());
+        return refuse(error.what(), error.code());
     } catch (const std::exception& error) {
-        std::cerr << "escalier: " << error.what() << std::endl;
-        return static_cast<int>(ExitCode::failed);
+        return refuse(error.what(), ExitCode::failed);
     }
 }

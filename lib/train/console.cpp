@@ -6,6 +6,9 @@
 #include <climits>
 #include <fstream>
 #include <iostream>
+#include <utility>
+
+#include "train/run_directory.h"
 
 namespace escalier::train {
 
@@ -35,7 +38,8 @@ bool stdout_is_terminal() {
     return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
 }
 
-Console::Console(bool terminal, std::ostream* log) : terminal_(terminal), log_(log) {}
+Console::Console(bool terminal, std::ofstream* log, std::string log_path)
+    : terminal_(terminal), log_(log), log_path_(std::move(log_path)) {}
 
 Console::~Console() {
     clear_status();
@@ -50,12 +54,18 @@ void Console::clear_status() {
 void Console::line(const std::string& text) {
     clear_status();
     std::cout << text << std::endl;
-    if (log_) *log_ << text << std::endl;
+    to_log(text);
+}
+
+void Console::to_log(const std::string& text) {
+    if (!log_) return;
+    *log_ << text << std::endl;
+    require_written(*log_, log_path_);
 }
 
 void Console::log_line(const std::string& text) {
     if (!terminal_) return line(text);
-    if (log_) *log_ << text << std::endl;
+    to_log(text);
 }
 
 void Console::status(const std::string& text) {

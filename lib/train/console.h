@@ -2,7 +2,7 @@
 #pragma once
 
 #include <chrono>
-#include <ostream>
+#include <fstream>
 #include <string>
 
 namespace escalier::train {
@@ -13,8 +13,9 @@ bool stdout_is_terminal();
 
 class Console {
  public:
-    // log: gets every line as well, without the status line; may be null.
-    Console(bool terminal, std::ostream* log);
+    // log: gets every line as well, without the status line; may be null. log_path is for messages: a log
+    // that cannot be written is an IoError (write).
+    Console(bool terminal, std::ofstream* log, std::string log_path);
     ~Console();
 
     bool terminal() const { return terminal_; }
@@ -24,9 +25,11 @@ class Console {
 
  private:
     void clear_status();
+    void to_log(const std::string& text);
 
     bool terminal_;
-    std::ostream* log_;
+    std::ofstream* log_;
+    std::string log_path_;
     bool status_shown_ = false;
     std::chrono::steady_clock::time_point last_status_{};
 };

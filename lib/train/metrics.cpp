@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "train/run_directory.h"
 
 namespace escalier::train {
 
@@ -15,8 +16,9 @@ double unix_time() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-void write_line(std::ofstream& out, const nlohmann::ordered_json& object) {
+void write_line(std::ofstream& out, const std::string& path, const nlohmann::ordered_json& object) {
     out << object.dump() << '\n' << std::flush;
+    require_written(out, path);
 }
 
 double milliseconds(double seconds) {
@@ -60,11 +62,12 @@ std::string split_table(const std::vector<RankSplit>& ranks) {
 }
 
 void MetricsFile::start(const std::string& grid, std::int64_t parameters, double predicted_bubble) {
-    write_line(out_, {{"event", "start"},
-                      {"time", unix_time()},
-                      {"grid", grid},
-                      {"parameters", parameters},
-                      {"predicted_bubble", predicted_bubble}});
+    write_line(out_, path_,
+               {{"event", "start"},
+                {"time", unix_time()},
+                {"grid", grid},
+                {"parameters", parameters},
+                {"predicted_bubble", predicted_bubble}});
 }
 
 void MetricsFile::step(const StepReport& r) {
@@ -90,20 +93,22 @@ void MetricsFile::step(const StepReport& r) {
                          {"optimizer_ms", milliseconds(s.optimizer)},
                          {"data_wait_ms", milliseconds(s.data_wait)}});
     object["ranks"] = std::move(ranks);
-    write_line(out_, object);
+    write_line(out_, path_, object);
 }
 
 void MetricsFile::eval(std::int64_t step, double loss, std::int64_t targets, double seconds) {
-    write_line(out_, {{"event", "eval"},
-                      {"step", step},
-                      {"time", unix_time()},
-                      {"loss", loss},
-                      {"targets", targets},
-                      {"eval_ms", milliseconds(seconds)}});
+    write_line(out_, path_,
+               {{"event", "eval"},
+                {"step", step},
+                {"time", unix_time()},
+                {"loss", loss},
+                {"targets", targets},
+                {"eval_ms", milliseconds(seconds)}});
 }
 
 void MetricsFile::end(int exit_code, const std::string& reason) {
-    write_line(out_, {{"event", "end"}, {"time", unix_time()}, {"exit_code", exit_code}, {"reason", reason}});
+    write_line(out_, path_,
+               {{"event", "end"}, {"time", unix_time()}, {"exit_code", exit_code}, {"reason", reason}});
 }
 
 }  // namespace escalier::train

@@ -38,10 +38,11 @@ std::string split_table(const std::vector<RankSplit>& ranks);
 // 75 -> "1:15", 4000 -> "1:06:40"
 std::string clock_text(double seconds);
 
-// One JSON object a line, flushed; numbers as shortest round-trip decimals, null where not finite.
+// One JSON object a line, flushed; numbers as shortest round-trip decimals, null where not finite. A line
+// that cannot be written is an IoError (write).
 class MetricsFile {
  public:
-    explicit MetricsFile(std::ofstream out) : out_(std::move(out)) {}
+    MetricsFile(std::ofstream out, std::string path) : out_(std::move(out)), path_(std::move(path)) {}
     void start(const std::string& grid, std::int64_t parameters, double predicted_bubble);
     void step(const StepReport& report);
     void eval(std::int64_t step, double loss, std::int64_t targets, double seconds);
@@ -49,6 +50,7 @@ class MetricsFile {
 
  private:
     std::ofstream out_;
+    std::string path_;
 };
 
 }  // namespace escalier::train

@@ -1,5 +1,8 @@
 #include "train/run_directory.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -33,16 +36,14 @@ RunDirectory::RunDirectory(const config::RunConfig& run) {
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {
-    const std::string path = path_ + "/" + name;
-    std::ofstream out(path, std::ios::trunc);
+    std::ofstream out(file(name), std::ios::trunc);
     out << text << std::flush;
-    if (!out) throw IoError::write(path + " cannot be written: " + std::strerror(errno));
+    require_written(out, file(name));
 }
 
 std::ofstream RunDirectory::append(const std::string& name) const {
-    const std::string path = path_ + "/" + name;
-    std::ofstream out(path, std::ios::app);
-    if (!out) throw IoError::write(path + " cannot be opened for writing: " + std::strerror(errno));
+    std::ofstream out(file(name), std::ios::app);
+    require_written(out, file(name));
     return out;
 }
 
@@ -53,11 +54,15 @@ void require_writable(const std::string& path) {
     if (error)
         throw IoError::write(path + " cannot be written: folder " + parent.string() + ": " + error.message());
     if (fs::is_directory(path, error)) throw IoError::write(path + " cannot be written: it is a folder");
-    const std::string probe = path + ".probe";
-    std::ofstream out(probe);
-    if (!out) throw IoError::write(path + " cannot be written: " + std::strerror(errno));
-    out.close();
+    std::string probe = path + ".XXXXXX";
+    const int descriptor = mkstemp(probe.data());
+    if (descriptor < 0) throw IoError::write(path + " cannot be written: " + std::strerror(errno));
+    close(descriptor);
     fs::remove(probe, error);
+}
+
+void require_written(const std::ofstream& out, const std::string& path) {
+    if (!out) throw IoError::write(path + " cannot be written: " + std::strerror(errno));
 }
 
 }  // namespace escalier::train

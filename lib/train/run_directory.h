@@ -18,6 +18,7 @@ class RunDirectory {
     const std::string& note() const { return note_; }
     // Writes a whole small file (config.yaml, run.json).
     void write(const std::string& name, const std::string& text) const;
+    std::string file(const std::string& name) const { return path_ + "/" + name; }
     // Opens a file that the run appends lines to.
     std::ofstream append(const std::string& name) const;
 
@@ -25,6 +26,9 @@ class RunDirectory {
     std::string path_;
     std::string note_;
 };
+
+// Throws IoError (write) naming the file and the system's reason if something was lost.
+void require_written(const std::ofstream& out, const std::string& path);
 
 // Refuses, before a run starts, a path at which no file can be written when it ends: IoError (write) naming
 // path and reason. Missing folders are made; an existing file stays as it is.

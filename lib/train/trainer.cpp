@@ -27,16 +27,22 @@ namespace escalier::train {
 
 namespace {
 
-// What only rank 0 has.
+// What only rank 0 has. A dry run leaves nothing behind.
 struct Output {
-    RunDirectory directory;
+    std::optional<RunDirectory> directory;
     std::ofstream log;
-    Console console;
+    std::optional<Console> console;
     std::optional<MetricsFile> metrics;
 
-    explicit Output(const config::JobSpec& spec)
-        : directory(spec.run), log(directory.append("log.txt")), console(stdout_is_terminal(), &log) {
-        if (spec.log.jsonl) metrics.emplace(directory.append("metrics.jsonl"));
+    Output(const config::JobSpec& spec, bool dry_run) {
+        if (!dry_run) {
+            directory.emplace(spec.run);
+            log = directory->append("log.txt");
+            if (spec.log.jsonl)
+                metrics.emplace(directory->append("metrics.jsonl"), directory->file("metrics.jsonl"));
+        }
+        console.emplace(stdout_is_terminal(), dry_run ? nullptr : &log,
+                        dry_run ? "" : directory->file("log.txt"));
     }
 };
 
@@ -74,6 +80,8 @@ class Run {
     void show_start();
     void train_step(std::int64_t step);
     void validate(std::int64_t step);
+    void require_finite_weights();
+    std::string advice() const;  // what to do about numbers that are not finite
     void show_step(const StepReport& report);
     void show_end();
     void save_weights();
@@ -90,8 +98,7 @@ class Run {
     std::unique_ptr<Output> output_;  // rank 0 only
     double predicted_bubble_ = 0;
     std::int64_t consumed_ = 0;
-    double train_seconds_ = 0;  // without the first step, saves and validation
-    double last_validation_loss_ = NAN;
+    double train_seconds_ = 0;     // without the first step, saves and validation
     std::vector<RankSplit> sums_;  // of all steps but the first
 };
 
@@ -107,7 +114,7 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
     assembly_ = std::make_unique<Assembly>(spec, env, env.world(), assembly_options);
     reporter_ = std::make_unique<StepReporter>(*assembly_, env, env.world());
     env.agree([&] {
-        if (env.world().rank() == 0) output_ = std::make_unique<Output>(spec);
+        if (env.world().rank() == 0) output_ = std::make_unique<Output>(spec, options.dry_run);
     });
 }
 
@@ -117,20 +124,24 @@ void Run::show_start() {
     const std::string page = start_page(*assembly_, env_.world(), ranks.text);
     if (!output_) return;
     predicted_bubble_ = train::predicted_bubble(*assembly_);
-    Console& console = output_->console;
-    console.line(
-        fmt::format("escalier  job {}, run directory {}", spec_.run.name, output_->directory.path()));
-    if (!output_->directory.note().empty()) console.line("note: " + output_->directory.note());
+    Console& console = *output_->console;
+    const std::optional<RunDirectory>& directory = output_->directory;
+    console.line(fmt::format("escalier  job {}, {}", spec_.run.name,
+                             directory ? "run directory " + directory->path() : "dry run"));
+    if (directory && !directory->note().empty()) console.line("note: " + directory->note());
     console.line(page);
+    const std::int64_t unused = data_.train->unused_tokens();
     console.line(
-        fmt::format("data      {} samples of {} tokens for training{}",
+        fmt::format("data      {} samples of {} tokens for training{}{}",
                     grouped(data_.train->samples_per_epoch()), spec_.train.seq_len,
-                    data_.validation ? fmt::format(", {} for validation", data_.validation->size()) : ""));
+                    data_.validation ? fmt::format(", {} for validation", data_.validation->size()) : "",
+                    unused ? fmt::format("; {} tokens fill no sample", grouped(unused)) : ""));
     for (const std::string& note : data_.corpus->notes()) console.line("note: " + note);
     if (!data_.warning.empty()) console.line("warning: " + data_.warning);
     for (const std::string& warning : ranks.warnings) console.line("warning: " + warning);
-    output_->directory.write("config.yaml", config::dump(spec_));
-    output_->directory.write("run.json", run_facts(*assembly_, env_, ranks));
+    if (!output_->directory) return;
+    output_->directory->write("config.yaml", config::dump(spec_));
+    output_->directory->write("run.json", run_facts(*assembly_, env_, ranks));
     if (output_->metrics)
         output_->metrics->start(assembly_->groups().grid.text(), config::parameter_count(spec_.model),
                                 predicted_bubble_);
@@ -150,17 +161,17 @@ void Run::train_step(std::int64_t step) {
         config::flops_per_token(spec_.model, spec_.train.seq_len) * static_cast<double>(report.step_tokens);
     if (output_) show_step(report);
     if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
-        throw NumericError(fmt::format(
-            "step {}: loss {} and gradient norm {} are not both finite; the weights were left as they were "
-            "before this "
-            "step. Lower lr.peak ({}), set optimizer.clip_grad, or look at the data of samples {} to {}.",
-            step, result.loss, result.grad_norm, spec_.lr.peak, consumed_ - spec_.train.global_batch,
-            consumed_ - 1));
+        throw NumericError(
+            fmt::format("step {}: loss {} and gradient norm {} are not both finite; the weights were left as "
+                        "they were before this "
+                        "step. Its samples are {} to {}. {}",
+                        step, result.loss, result.grad_norm, consumed_ - spec_.train.global_batch,
+                        consumed_ - 1, advice()));
 }
 
 void Run::show_step(const StepReport& report) {
     if (output_->metrics) output_->metrics->step(report);
-    Console& console = output_->console;
+    Console& console = *output_->console;
     const std::string line = step_line(report);
     const std::int64_t kept = std::max<std::int64_t>(1, spec_.train.steps / 25);  // on a terminal
     if (report.step == 1 || due(report.step, console.terminal() ? kept : spec_.log.every))
@@ -187,16 +198,38 @@ void Run::validate(std::int64_t step) {
         sum += assembly_->step().validate(*data_.validation, batch * spec_.train.global_batch, valid);
         targets += valid;
     }
-    last_validation_loss_ = sum / static_cast<double>(targets);
-    if (!output_) return;
-    const double seconds = now_seconds() - start;
-    output_->console.line(fmt::format("validation after step {} | loss {:.6f} | {} targets | {:.1f} s", step,
-                                      last_validation_loss_, grouped(targets), seconds));
-    if (output_->metrics) output_->metrics->eval(step, last_validation_loss_, targets, seconds);
+    const double loss = sum / static_cast<double>(targets);
+    if (output_) {
+        const double seconds = now_seconds() - start;
+        output_->console->line(fmt::format("validation after step {} | loss {:.6f} | {} targets | {:.1f} s",
+                                           step, loss, grouped(targets), seconds));
+        if (output_->metrics) output_->metrics->eval(step, loss, targets, seconds);
+    }
+    if (!std::isfinite(loss))
+        throw NumericError(fmt::format("the validation loss after step {} is {}. {}", step, loss, advice()));
+}
+
+// The last update is seen by no later loss.
+void Run::require_finite_weights() {
+    const model::ModelContext& context = assembly_->model().context();
+    double count = 0;
+    for (const model::Parameter& p : assembly_->model().parameters())
+        count += static_cast<double>(context.ops.count_nonfinite(context.op, p.weight));
+    env_.world().all_reduce_sum(TensorView(&count, DType::f64, {1}), "non-finite weights");
+    if (count > 0)
+        throw NumericError(fmt::format("after step {}, {} weights are not finite (over all ranks). {}",
+                                       spec_.train.steps, grouped(static_cast<std::int64_t>(count)),
+                                       advice()));
+}
+
+std::string Run::advice() const {
+    return fmt::format(
+        "Lower lr.peak ({}), set optimizer.clip_grad, or look at the other values of optimizer.",
+        spec_.lr.peak);
 }
 
 void Run::show_end() {
-    Console& console = output_->console;
+    Console& console = *output_->console;
     const std::int64_t timed = spec_.train.steps - 1;
     if (timed > 0) {
         console.line("where a step went, mean of all steps but the first:\n" +
@@ -216,7 +249,7 @@ void Run::save_weights() {
                                  *assembly_->backend().device, weight_metadata(spec_));
     });
     if (output_)
-        output_->console.line(
+        output_->console->line(
             fmt::format("weights   {} ({:.1f} s)", options_.save_weights, now_seconds() - start));
 }
 
@@ -228,6 +261,7 @@ void Run::train() {
             train_step(step);
             if (data_.validation && due(step, spec_.eval.every)) validate(step);
         }
+        require_finite_weights();
     } catch (const NumericError& error) {  // the same on all ranks
         if (output_ && output_->metrics) output_->metrics->end(static_cast<int>(error.code()), error.what());
         throw comm::AgreedError(error.code(), error.what());

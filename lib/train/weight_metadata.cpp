@@ -1,8 +1,12 @@
 #include "train/weight_metadata.h"
 
+#include <charconv>
+#include <system_error>
+
 #include "checkpoint/weights.h"
 #include "config/dump.h"
 #include "config/load.h"
+#include "config/validate.h"
 
 namespace escalier::train {
 
@@ -10,6 +14,15 @@ namespace {
 
 constexpr const char* tokenizer_key = "escalier_tokenizer";
 constexpr const char* seq_len_key = "escalier_seq_len";
+
+std::int64_t parse_length(const std::string& text) {
+    constexpr std::int64_t longest = std::int64_t{1} << 20;
+    std::int64_t length = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+    if (error != std::errc() || end != text.data() + text.size() || length < 1 || length > longest)
+        throw ConfigError("sequence length '" + text + "' is no number from 1 to " + std::to_string(longest));
+    return length;
+}
 
 }  // namespace
 
@@ -28,11 +41,16 @@ WeightDescription read_weight_description(const std::string& path) {
                             "': it is not a weight file of escalier train --save-weights");
         return found->second;
     };
-    WeightDescription out;
-    out.model = config::parse_model(value(checkpoint::model_metadata_key), path);
-    out.tokenizer = value(tokenizer_key);
-    out.seq_len = std::stoll(value(seq_len_key));
-    return out;
+    try {
+        // Resolving judges the model and its length by every rule of a job spec.
+        config::JobSpec spec;
+        spec.model = config::parse_model(value(checkpoint::model_metadata_key), path);
+        spec.train.seq_len = parse_length(value(seq_len_key));
+        spec.train.global_batch = 1;
+        return {config::resolve(spec, 1).model, value(tokenizer_key), spec.train.seq_len};
+    } catch (const ConfigError& error) {
+        throw DataError(path + ": its description of the model is damaged: " + error.what());
+    }
 }
 
 }  // namespace escalier::train

@@ -5,7 +5,10 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
 
 namespace escalier::train {
 namespace {
@@ -35,7 +38,7 @@ TEST(StepLine, SaysStepLossNormRateAndBubble) {
 TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     const std::string path = ::testing::TempDir() + "metrics_test.jsonl";
     {
-        MetricsFile file(std::ofstream(path, std::ios::trunc));
+        MetricsFile file(std::ofstream(path, std::ios::trunc), path);
         file.start("2x1x1", 42, 0.25);
         file.step(report());
         StepReport broken = report();
@@ -57,6 +60,17 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     EXPECT_TRUE(lines[2]["grad_norm"].is_null());
     EXPECT_EQ(lines[3]["loss"], 2.5);
     EXPECT_EQ(lines[4]["exit_code"], 1);
+}
+
+TEST(MetricsFile, AFullDiskIsAWriteError) {
+    MetricsFile file(std::ofstream("/dev/full"), "/dev/full");
+    try {
+        file.step(report());
+        FAIL() << "nothing was noticed";
+    } catch (const IoError& error) {
+        EXPECT_EQ(error.code(), ExitCode::write_failed);
+        EXPECT_NE(std::string(error.what()).find("/dev/full"), std::string::npos);
+    }
 }
 
 TEST(ClockText, TellsMinutesAndHours) {
