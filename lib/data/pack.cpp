@@ -34,18 +34,34 @@ void refuse_compressed(const MappedFile& file) {
         throw ConfigError(file.path() + ": is gzip-compressed; unpack it first (gunzip)");
 }
 
+// Before anything is written: the outputs must be new or an old pair, and none of the inputs.
+void check_outputs(const std::vector<std::string>& inputs, const std::string& prefix) {
+    if (prefix.empty())
+        throw ConfigError("OUTPREFIX is empty; the last argument is the prefix of the new .bin and .idx");
+    struct stat status {};
+    if (::stat(prefix.c_str(), &status) == 0)
+        throw ConfigError(
+            prefix +
+            ": is an existing file or folder; the last argument is the OUTPREFIX of the new .bin and .idx");
+    for (const char* end : {".bin", ".idx"}) {
+        const std::string output = prefix + end;
+        struct stat old {};
+        if (::stat(output.c_str(), &old) != 0) continue;
+        for (const std::string& input : inputs)
+            if (::stat(input.c_str(), &status) == 0 && status.st_dev == old.st_dev &&
+                status.st_ino == old.st_ino)
+                throw ConfigError(output + ": is the same file as the input " + input +
+                                  " and would be replaced; give another OUTPREFIX");
+    }
+}
+
 }  // namespace
 
 PackResult pack(const std::vector<std::string>& inputs, const std::string& prefix, const Tokenizer& tokenizer,
                 const PackOptions& options) {
     if (options.append_eod && tokenizer.eod() < 0)
         throw ConfigError("--tokenizer: this model has no end-of-document id (eos); pack with --no-eod");
-    struct stat status {};
-    if (::stat(prefix.c_str(), &status) == 0)
-        throw ConfigError(
-            prefix +
-            ": is an existing file or folder; the last argument is the OUTPREFIX of the new .bin "
-            "and .idx");
+    check_outputs(inputs, prefix);
     MegatronWriter writer(prefix, tokenizer.vocab_size(), options.max_sequence);
     PackResult result;
     std::vector<std::int32_t> ids;

@@ -28,8 +28,8 @@ struct PackResult {
 
 // Packs the files in the order given, holding neither a file nor its tokens in memory. Empty documents are
 // left out. Throws IoError, DataError (a line that is not JSONL, no document at all) or ConfigError
-// (compressed input, a tokenizer without an end-of-document id). An existing pair is replaced when the new
-// one is whole.
+// (compressed input, a tokenizer without an end-of-document id, an output that is an input). An existing pair
+// is replaced when the new one is whole.
 PackResult pack(const std::vector<std::string>& inputs, const std::string& prefix, const Tokenizer& tokenizer,
                 const PackOptions& options);
 

@@ -76,6 +76,11 @@ TEST_F(DataCommandTest, WrongUseIsAParseError) {
                     "absent");
     EXPECT_CONTAINS(message_of(ExitCode::usage,
                                [&] {
+                                   run({"data", "pack", write_bytes("a.txt", "abc"), ""});
+                               }),
+                    "OUTPREFIX is empty");
+    EXPECT_CONTAINS(message_of(ExitCode::usage,
+                               [&] {
                                    run({"data", "pack", "a", "b", "--tokenizer", "x"});
                                }),
                     "--tokenizer: x");

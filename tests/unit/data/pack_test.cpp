@@ -196,6 +196,28 @@ TEST_F(PackTest, RefusalsLeaveNothingBehind) {
     EXPECT_FALSE(std::filesystem::exists(path("out.bin")));
 }
 
+TEST_F(PackTest, AnInputIsNeverReplaced) {
+    write_bytes("out.bin", "abc");
+    std::filesystem::create_symlink("out.bin", path("link.txt"));
+    std::filesystem::create_hard_link(path("out.bin"), path("hard.txt"));
+    std::filesystem::create_symlink("a.txt", path("other.idx"));
+    const auto text = write_bytes("a.txt", "abc");
+    const auto before = names();
+    const auto refuse = [&](const std::string& input, const std::string& prefix, const std::string& output) {
+        const std::string message =
+            message_of(ExitCode::usage, [&] { pack({input}, path(prefix), *make_tokenizer("byte"), {}); });
+        EXPECT_CONTAINS(message, path(output) + ": is the same file as the input " + input);
+    };
+    for (const char* name : {"out.bin", "link.txt", "hard.txt", "./out.bin"})
+        refuse(path(name), "out", "out.bin");
+    refuse(text, "other", "other.idx");
+    EXPECT_CONTAINS(message_of(ExitCode::usage, [&] { pack({text}, "", *make_tokenizer("byte"), {}); }),
+                    "OUTPREFIX is empty");
+    EXPECT_EQ(names(), before);
+    EXPECT_EQ(contents("out.bin"), "abc");
+    EXPECT_EQ(contents("a.txt"), "abc");
+}
+
 TEST_F(PackTest, LinksStayAndTheirFilesAreReplaced) {
     std::filesystem::create_directory(path("store"));
     for (const char* end : {".bin", ".idx"})
