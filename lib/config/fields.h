@@ -14,6 +14,8 @@
 
 namespace escalier::config {
 
+inline constexpr std::int64_t most_samples = (std::int64_t{1} << 31) - 1;  // of a batch
+
 // Whole numbers in [min, max].
 struct IntRule {
     std::int64_t min = std::numeric_limits<std::int64_t>::min();

@@ -1,6 +1,7 @@
 #include "schedule/check.h"
 
 #include "core/error.h"
+#include "core/limits.h"
 
 namespace escalier::schedule {
 namespace {
@@ -103,10 +104,10 @@ void check_size(int pp, int chunks, int micro_batches) {
     at_least_one(chunks, "chunk per rank");
     at_least_one(micro_batches, "micro-batch");
     const auto stages = static_cast<std::int64_t>(pp) * chunks;
-    if (stages > most_cells / micro_batches)
+    if (stages > most_schedule_cells / micro_batches)
         throw ConfigError("a schedule of " + std::to_string(stages) + " stages and " +
                           std::to_string(micro_batches) + " micro-batches is larger than " +
-                          std::to_string(most_cells) + " in all; use fewer of either");
+                          std::to_string(most_schedule_cells) + " in all; use fewer of either");
 }
 
 void check_complete(const Schedule& schedule, Pass pass) {

@@ -8,16 +8,13 @@
 
 namespace escalier::schedule {
 
-// Most stages x micro-batches that a schedule may have.
-inline constexpr std::int64_t most_cells = std::int64_t{1} << 22;
-
 // training: every F, and B or I and W, of every stage and micro-batch. forward: every F and nothing else.
 enum class Pass : std::uint8_t { training, forward };
 
 // forward when the schedule has forward actions only.
 Pass pass_of(const Schedule& schedule);
 
-// ConfigError unless all three are at least 1 and their product is at most most_cells.
+// ConfigError unless all three are at least 1 and their product is at most most_schedule_cells.
 void check_size(int pp, int chunks, int micro_batches);
 
 // Sizes as above; every action of the pass exactly once, on the rank that holds its stage, and on that rank F

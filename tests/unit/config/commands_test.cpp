@@ -102,6 +102,14 @@ TEST_F(Commands, CheckNeedsNoDataAndSaysEveryFault) {
     EXPECT_TRUE(contains(said, "3 errors in the job spec")) << said;
 }
 
+TEST_F(Commands, CheckPrintsLargeCountsWhole) {
+    const std::string out = run("check",
+                                "model: {preset: tiny, arch: llama, ffn_size: 96, max_positions: auto}\n"
+                                "train: {steps: 549755813887, seq_len: 16777216}\n",
+                                {"-n", "1"});
+    EXPECT_TRUE(contains(out, "9,223,372,036,837,998,592 in 549,755,813,887 steps")) << out;
+}
+
 TEST_F(Commands, PrintConfigReadsBackAndTakesItsOwnGrid) {
     const std::string job = "model: {preset: tiny}\nparallel: {pp: 2}\nrun: {name: mine}\n";
     const std::string out = run("print-config", job);

@@ -235,6 +235,45 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{1, n0, {"run.name=.."}, "run.name: found \"..\""},
         Rule{1, n0, {"run.dir=\"\""}, "run.dir: found nothing"}));
 
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, Rules,
+    ::testing::Values(
+        Rule{
+            1,
+            n0,
+            {"train.global_batch=2147483647"},
+            "--set: train.global_batch: global_batch 2147483647 is 2147483647 micro-batches of micro_batch 1 "
+            "on each of dp 1, and with pp 1 a schedule may have 4194304; lower global_batch, or raise "
+            "train.micro_batch to at least 512"},
+        Rule{1, n0, {"train.global_batch=4194304"}, "accepted"},
+        Rule{1, n0, {"train.global_batch=4194305"}, "4194305 micro-batches"},
+        Rule{4, n0, {"parallel.pp=4", "train.global_batch=1048576"}, "accepted"},
+        Rule{4, n0, {"parallel.pp=4", "train.global_batch=1048577"}, "with pp 4 a schedule may have 1048576"},
+        Rule{
+            2,
+            n0,
+            {"train.global_batch=auto", "train.micro_batch=2147483647"},
+            "auto gives micro_batch 2147483647 x dp 2 = 4294967294 samples, and a batch may have 2147483647"},
+        Rule{1,
+             llama,
+             {"train.steps=1099511627776", "train.seq_len=16777216"},
+             "train.steps: 1099511627776 x train.global_batch 1 x train.seq_len 16777216 tokens are too many "
+             "for 64 bits; train.steps may be at most 549755813887"},
+        Rule{1, llama, {"train.steps=549755813887", "train.seq_len=16777216"}, "accepted"},
+        Rule{1,
+             llama,
+             {"eval.batches=2147483647", "train.seq_len=16777216", "train.global_batch=1024",
+              "train.micro_batch=512"},
+             "eval.batches: 2147483647 x train.global_batch 1024"}));
+
+TEST(Resolve, SizeRulesNameThePlaceAndComeWithTheOthers) {
+    const std::string said = fault(
+        "model: {preset: tiny}\nlr: {peak: 0.1, min: 0.2}\ntrain:\n  global_batch: 2147483647\n"
+        "  steps: 1099511627776\n");
+    EXPECT_TRUE(contains(said, "job.yaml:4:17: train.global_batch: global_batch 2147483647 is")) << said;
+    EXPECT_TRUE(contains(said, "lr.min: 0.2 is more than")) << said;
+}
+
 TEST(Resolve, KeyHeadsMayBeFewerThanTensorRanks) {
     for (const std::int64_t tp : {1, 2, 4, 8})
         EXPECT_EQ(resolved(llama, tp, {"parallel.tp=" + std::to_string(tp)}).parallel.tp, tp);
