@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/write_target.h"
 
 namespace escalier::train {
 
@@ -53,8 +54,7 @@ void require_writable(const std::string& path) {
     if (!parent.empty()) fs::create_directories(parent, error);
     if (error)
         throw IoError::write(path + " cannot be written: folder " + parent.string() + ": " + error.message());
-    if (fs::is_directory(path, error)) throw IoError::write(path + " cannot be written: it is a folder");
-    std::string probe = path + ".XXXXXX";
+    std::string probe = write_target(path) + ".XXXXXX";
     const int descriptor = mkstemp(probe.data());
     if (descriptor < 0) throw IoError::write(path + " cannot be written: " + std::strerror(errno));
     close(descriptor);

@@ -66,8 +66,8 @@ class Launch(FailureTest):
         self.refused(with_keys(N0, parallel__tp=3), 3, USAGE, r"num_heads 4 is not divisible by tp 3")
 
     def test_singletons_under_srun_are_refused(self):
-        # What srun with a foreign PMI makes: a task of a step of four that sees itself alone.
-        with mock.patch.dict(os.environ, {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "1"}):
+        # What srun with a foreign PMI makes: tasks of a step of four, each seeing itself alone; the first one speaks.
+        with mock.patch.dict(os.environ, {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}):
             self.refused(N0, 0, USAGE, r"srun --mpi=pmix")
 
 
@@ -147,6 +147,13 @@ class Running(FailureTest):
             with Case(BINARY) as case:
                 result = case.run(with_keys(N0, lr__peak=1e30, **grid), 2)
                 self.check(result, FAILED, r"step \d+: loss .* finite")
+
+    def test_last_update_that_ruins_the_weights_is_noticed(self):
+        with Case(BINARY) as case:
+            spec = with_keys(N0, parallel__pp=2, lr__peak=1e38, train__steps=1, data__split="90,10,0", eval__every=1)
+            result = case.run(spec, 2, ["--save-weights", "ruined.safetensors"])
+            self.check(result, FAILED, r"the validation loss after step 1 is")
+            self.assertFalse(os.path.exists(case.path("ruined.safetensors")))
 
     def test_weights_that_cannot_be_written(self):
         with Case(BINARY) as case:
