@@ -4,10 +4,12 @@
 #include <iostream>
 #include <memory>
 
+#include "config/fields.h"
 #include "config/layout.h"
 #include "config/model_facts.h"
 #include "config/validate.h"
 #include "core/text.h"
+#include "number_options.h"
 #include "schedule/generators.h"
 #include "schedule/simulate.h"
 #include "train/stage_costs.h"
@@ -154,7 +156,7 @@ void add_check_command(CLI::App& app, std::function<int()>& action) {
     command->add_option("job", arguments->job, "job spec, a YAML file")->required();
     command->add_option("-n,--ranks", arguments->ranks, "processes of the job")
         ->required()
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+        ->check(whole_number(1, config::most_ranks));
     command
         ->add_option("--set", arguments->overrides,
                      "section.key=value, over the file; may be given several times")

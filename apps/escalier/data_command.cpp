@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "config/fields.h"
 #include "core/text.h"
 #include "data/pack.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
+#include "number_options.h"
 
 namespace escalier::apps {
 namespace {
@@ -127,7 +129,7 @@ void add_info(CLI::App& data, std::function<int()>& action) {
         ->required();
     info->add_option("--format", arguments->format, "As data.format in the job spec")->capture_default_str();
     info->add_option("--seq-len", arguments->seq_len, "Count the samples of this many tokens")
-        ->check(CLI::PositiveNumber);
+        ->check(whole_number(1, config::most_sequence));
     info->callback([arguments, &action] { action = [arguments] { return run_info(*arguments); }; });
 }
 

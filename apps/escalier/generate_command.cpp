@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "comm/mpi_env.h"
+#include "number_options.h"
 #include "train/generator.h"
 
 namespace escalier::apps {
 
 namespace {
+
+constexpr int most_threads = 1024;
 
 struct GenerateArguments {
     std::string weights;
@@ -56,18 +59,19 @@ void add_generate_command(CLI::App& app, std::function<int()>& action) {
         app.add_subcommand("generate", "Continue a text from weights that train --save-weights wrote");
     command->add_option("--weights", arguments->weights, "Weight file (safetensors)")->required();
     command->add_option("--prompt", arguments->prompt, "Text to continue");
-    command->add_option("--tokens", arguments->tokens, "How many tokens to add")
-        ->check(CLI::NonNegativeNumber);
+    command->add_option("--tokens", arguments->tokens, "How many tokens to add")->check(whole_number(0));
     command->add_option("--temperature", arguments->sampling.temperature, "0: always the most probable token")
-        ->check(CLI::NonNegativeNumber)
+        ->check(number_not_negative())
         ->capture_default_str();
     command
         ->add_option("--top-k", arguments->sampling.top_k, "Choose among the k most probable tokens; 0: all")
-        ->check(CLI::NonNegativeNumber)
+        ->check(whole_number(0))
         ->capture_default_str();
-    command->add_option("--seed", arguments->sampling.seed, "Seed of the draws")->capture_default_str();
+    command->add_option("--seed", arguments->sampling.seed, "Seed of the draws")
+        ->check(whole_number(0))
+        ->capture_default_str();
     command->add_option("--threads", arguments->threads, "Compute threads; 0: all allowed cores")
-        ->check(CLI::NonNegativeNumber);
+        ->check(whole_number(0, most_threads));
     command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "config/dump.h"
+#include "config/fields.h"
 #include "config/validate.h"
+#include "number_options.h"
 
 namespace escalier::apps {
 
@@ -42,7 +44,7 @@ void add_print_config_command(CLI::App& app, std::function<int()>& action) {
     command->add_option("job", arguments->job, "job spec, a YAML file")->required();
     command
         ->add_option("-n,--ranks", arguments->ranks, "processes of the job; default: what tp x pp x dp needs")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+        ->check(whole_number(1, config::most_ranks));
     command
         ->add_option("--set", arguments->overrides,
                      "section.key=value, over the file; may be given several times")

@@ -7,6 +7,8 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/limits.h"
+#include "number_options.h"
 #include "schedule/generators.h"
 #include "schedule/lower.h"
 #include "schedule/prove.h"
@@ -151,11 +153,12 @@ void add_schedule_command(CLI::App& app, std::function<int()>& action) {
     std::string names;
     for (const auto& kind : schedule::kinds()) names += (names.empty() ? "" : ", ") + std::string(kind.name);
     command->add_option("kind", arguments->kind, names);
-    command->add_option("--stages,--pp", arguments->pp, "pipeline ranks")->check(CLI::PositiveNumber);
+    command->add_option("--stages,--pp", arguments->pp, "pipeline ranks")
+        ->check(whole_number(1, most_schedule_cells));
     command->add_option("--micro-batches", arguments->micro_batches, "micro-batches per step")
-        ->check(CLI::PositiveNumber);
+        ->check(whole_number(1, most_schedule_cells));
     command->add_option("--chunks", arguments->chunks, "stages per pipeline rank (default 1)")
-        ->check(CLI::PositiveNumber);
+        ->check(whole_number(1, most_schedule_cells));
     command->add_option("--backward", arguments->backward, "gpipe's backward order: fifo or lifo")
         ->capture_default_str();
     command->add_option("--cost", arguments->cost, "durations of one stage's F, I and W and of a message")

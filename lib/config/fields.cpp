@@ -7,14 +7,12 @@ namespace escalier::config {
 namespace {
 
 // Limits that keep every product of sizes (parameters, tokens, FLOPs) inside 64 bits.
-constexpr std::int64_t most_ranks = 1 << 20;
 constexpr std::int64_t most_layers = 1 << 14;
 constexpr std::int64_t most_hidden = 1 << 17;
 constexpr std::int64_t most_ffn = 1 << 20;
 constexpr std::int64_t most_heads = 1 << 14;
 constexpr std::int64_t most_head_dim = 1 << 12;
 constexpr std::int64_t most_vocab = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t most_sequence = 1 << 24;
 constexpr std::int64_t most_steps = std::int64_t{1} << 40;
 
 FieldValue count(std::int64_t& at, std::int64_t min, std::int64_t max) {

@@ -14,6 +14,9 @@
 
 namespace escalier::config {
 
+// Limits that others than the keys themselves follow.
+inline constexpr std::int64_t most_ranks = 1 << 20;
+inline constexpr std::int64_t most_sequence = 1 << 24;                     // tokens of a sample
 inline constexpr std::int64_t most_samples = (std::int64_t{1} << 31) - 1;  // of a batch
 
 // Whole numbers in [min, max].

@@ -1,4 +1,4 @@
-// check, print-config and schema as main() runs them.
+// check, print-config, schema and generate's options as main() runs them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "apps/escalier/check_command.h"
+#include "apps/escalier/generate_command.h"
 #include "apps/escalier/print_config_command.h"
 #include "apps/escalier/schema_command.h"
 #include "config_test_support.h"
@@ -120,6 +121,49 @@ TEST_F(Commands, PrintConfigReadsBackAndTakesItsOwnGrid) {
     EXPECT_TRUE(
         contains(message_of([&] { run("print-config", "model: {preset: tiny}\nparallel: {pp: two}\n"); }),
                  "found two"));
+}
+
+TEST_F(Commands, RanksArePlainDecimal) {
+    for (const std::string command : {"check", "print-config"}) {
+        const auto said = [&](const std::string& ranks) -> std::string {
+            try {
+                return run(command, "model: {preset: tiny}\n", {"--ranks", ranks});
+            } catch (const CLI::ValidationError& error) {
+                return error.what();
+            }
+        };
+        EXPECT_EQ(said("010"),
+                  "--ranks: found 010, wanted a whole number from 1 to 1048576 (a leading zero would mean "
+                  "octal; write 10)");
+        EXPECT_EQ(said("0"), "--ranks: found 0, wanted a whole number from 1 to 1048576");
+        EXPECT_EQ(said("-1"), "--ranks: found -1, wanted a whole number from 1 to 1048576");
+        EXPECT_EQ(said("two"), "--ranks: found two, wanted a whole number from 1 to 1048576");
+    }
+}
+
+TEST(GenerateCommand, RefusesNumbersInWords) {
+    const auto said = [](const std::string& flag, const std::string& value) -> std::string {
+        CLI::App app;
+        std::function<int()> action;
+        apps::add_generate_command(app, action);
+        try {
+            app.parse(std::vector<std::string>{value, flag, "x", "--weights", "generate"});
+        } catch (const CLI::ValidationError& error) {
+            return error.what();
+        }
+        return "accepted";
+    };
+    for (const std::string value : {"nan", "inf", "-1", "1e999", "hot", "-nan"})
+        EXPECT_EQ(said("--temperature", value),
+                  "--temperature: found " + value + ", wanted a number of at least 0");
+    for (const std::string value : {"0", "0.8", "1e3"}) EXPECT_EQ(said("--temperature", value), "accepted");
+    EXPECT_EQ(said("--threads", "1024"), "accepted");
+    EXPECT_EQ(said("--threads", "1025"), "--threads: found 1025, wanted a whole number from 0 to 1024");
+    EXPECT_EQ(said("--tokens", "-5"), "--tokens: found -5, wanted a whole number of at least 0");
+    EXPECT_EQ(said("--top-k", "1.5"), "--top-k: found 1.5, wanted a whole number of at least 0");
+    EXPECT_EQ(said("--seed", "07"),
+              "--seed: found 07, wanted a whole number of at least 0 (a leading zero would mean octal; write "
+              "7)");
 }
 
 TEST_F(Commands, SchemaIsJson) {

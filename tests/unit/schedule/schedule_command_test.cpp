@@ -106,8 +106,20 @@ TEST(ScheduleCommand, RefusesWhatItDoesNotKnow) {
     expect_refusal(with({"gpipe", "--out", "/nowhere/at/all"}), ExitCode::write_failed, "--out /nowhere");
     for (const char* cost : {"F=1,X=2", "F", "F=", "F=-1", "F=1x", "F=nan", "F=0,I=0,W=0", "F=1e99"})
         expect_refusal(with({"gpipe", "--cost", cost}), ExitCode::usage, "--cost");
-    expect_refusal({"schedule", "gpipe", "--stages", "0", "--micro-batches", "6"}, ExitCode::usage, "");
-    expect_refusal({"schedule", "gpipe", "--stages", "4.5", "--micro-batches", "6"}, ExitCode::usage, "");
+}
+
+TEST(ScheduleCommand, SaysWhatNumbersItTakes) {
+    const auto refused = [](const std::string& stages, const std::string& part) {
+        expect_refusal({"schedule", "gpipe", "--stages", stages, "--micro-batches", "6"}, ExitCode::usage,
+                       "--stages: found " + stages + ", wanted a whole number from 1 to 4194304" + part);
+    };
+    refused("0", "");
+    refused("-1", "");
+    refused("4.5", "");
+    refused("0x4", "");
+    refused("4194305", "");
+    refused("010", " (a leading zero would mean octal; write 10)");
+    refused("99999999999999999999", " (the number does not fit 64 bits)");
 }
 
 }  // namespace
