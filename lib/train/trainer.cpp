@@ -163,8 +163,7 @@ void Run::train_step(std::int64_t step) {
     if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
         throw NumericError(
             fmt::format("step {}: loss {} and gradient norm {} are not both finite; the weights were left as "
-                        "they were before this "
-                        "step. Its samples are {} to {}. {}",
+                        "they were before this step. Its samples are {} to {}. {}",
                         step, result.loss, result.grad_norm, consumed_ - spec_.train.global_batch,
                         consumed_ - 1, advice()));
 }

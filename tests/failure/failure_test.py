@@ -3,16 +3,19 @@
 
   failure_test.py --binary build/release/bin/escalier [unittest arguments]
 """
+import json
 import os
 import re
 import signal
+import struct
+import subprocess
 import sys
 import unittest
 from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-from escalier_job import N0, Case, d0_tokens, with_keys, write_tokens, yaml  # noqa: E402
+from escalier_job import N0, ROOT, Case, d0_tokens, with_keys, write_tokens, yaml  # noqa: E402
 
 BINARY = ""
 FAILED, USAGE, DATA_CORRUPT, INPUT_MISSING, WRITE_FAILED = 1, 2, 65, 66, 74
@@ -69,6 +72,31 @@ class Launch(FailureTest):
         # What srun with a foreign PMI makes: tasks of a step of four, each seeing itself alone; the first one speaks.
         with mock.patch.dict(os.environ, {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}):
             self.refused(N0, 0, USAGE, r"srun --mpi=pmix")
+
+
+    def test_command_lines_are_refused_once_for_all_processes(self):
+        for arguments, fact in ((["train"], "job is required"), (["train", "--bogus", "job.yaml"], "--bogus"),
+                                (["generate", "--weights", "w.safetensors"], "generate runs in one process")):
+            launch = subprocess.run([os.path.join(ROOT, "scripts/mpirun"), "-n", "3", BINARY, *arguments], text=True,
+                                    capture_output=True, timeout=60, check=False)
+            self.assertEqual(launch.returncode, USAGE, launch)
+            self.assertEqual((launch.stdout + launch.stderr).count(fact), 1, launch)
+
+
+class Generate(FailureTest):
+    def test_weight_files_with_a_damaged_description(self):
+        model = "{arch: llama, num_layers: 1, hidden_size: 12, num_heads: HEADS, ffn_size: 8, vocab_size: 16}"
+        for heads, length in (("0", "16"), ("4", "16"), ("2", "99999999999999"), ("2", "x")):
+            metadata = {"format": "pt", "escalier_model": model.replace("HEADS", heads), "escalier_tokenizer": "byte",
+                        "escalier_seq_len": length}
+            header = json.dumps({"__metadata__": metadata}).encode()
+            with Case(BINARY) as case:
+                with open(case.path("w.safetensors"), "wb") as file:
+                    file.write(struct.pack("<Q", len(header)) + header)
+                run = subprocess.run([BINARY, "generate", "--weights", case.path("w.safetensors")], text=True,
+                                     capture_output=True, timeout=60, check=False)
+                self.assertEqual(run.returncode, DATA_CORRUPT, run)
+                self.assertEqual(run.stderr.count("w.safetensors: its description of the model is damaged"), 1, run)
 
 
 class JobSpec(FailureTest):

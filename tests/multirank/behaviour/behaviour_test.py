@@ -129,6 +129,13 @@ class Behaviour(unittest.TestCase):
             for run in ("case", "case-2"):
                 self.assertTrue(os.path.exists(case.path(f"runs/{run}/metrics.jsonl")), run)
 
+    def test_a_dry_run_leaves_nothing_behind(self):
+        with Case(BINARY) as case:
+            result = case.run(N0, 1, ["--dry-run"])
+            self.assertEqual(result.code, 0, result)
+            self.assertIn("dry run", result.output)
+            self.assertFalse(os.path.exists(case.path("runs")), result)
+
     def test_the_parts_of_a_step_sum_to_it(self):
         with Case(BINARY) as case:
             result = case.run(with_keys(N0, parallel__tp=2, parallel__pp=2), 4)
