@@ -8,14 +8,9 @@
 #include <cstdio>
 #include <exception>
 
-#include "comm/mpi_env.h"
+#include "tests/harness/multirank_env.h"
 
 namespace escalier::test {
-
-inline comm::MpiEnv* environment = nullptr;
-inline comm::MpiEnv& env() {
-    return *environment;
-}
 
 class StopAtFailure final : public ::testing::EmptyTestEventListener {
     void OnTestPartResult(const ::testing::TestPartResult& result) override {

@@ -7,8 +7,8 @@
 #include "optim/completion.h"
 #include "optim/grad_norm.h"
 #include "optim/grad_reducer.h"
+#include "tests/harness/multirank_env.h"
 #include "tests/multirank/optim/grid_model.h"
-#include "tests/multirank/optim/main.h"
 
 namespace escalier::multirank {
 namespace {
@@ -36,7 +36,7 @@ std::int64_t count_unlike_sequential_sums(const GridModel& model, int replicas) 
 }
 
 TEST(GradientReduction, IsTheSumInRankOrderBitForBitWhateverTheBucket) {
-    comm::Communicator& world = mpi().world();
+    comm::Communicator& world = test::env().world();
     GridModel model(small_model("gpt2"), {1, 1, world.size()}, world);
     for (std::int64_t bucket_elements : {13, 1000, 4097, 1 << 20}) {
         const optim::ReducerOptions options{bucket_elements, 3};
@@ -99,7 +99,7 @@ std::int64_t count_wrong_gradients(const GridModel& model) {
 class GradientNormOnGrids : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GradientNormOnGrids, IsTheSameOnEveryRankAndGrid) {
-    comm::Communicator& world = mpi().world();
+    comm::Communicator& world = test::env().world();
     const auto alone = world.split(world.rank(), 0);
     GridModel whole(small_model(GetParam()), {1, 1, 1}, *alone);
     const double expected = reduce_and_measure(whole);
@@ -121,7 +121,7 @@ TEST_P(GradientNormOnGrids, IsTheSameOnEveryRankAndGrid) {
 }
 
 TEST_P(GradientNormOnGrids, IsNonFiniteEverywhereIfOneRankHasANan) {
-    comm::Communicator& world = mpi().world();
+    comm::Communicator& world = test::env().world();
     for (const parallel::Grid& grid : grids_of(world.size())) {
         GridModel model(small_model(GetParam()), grid, world);
         if (world.rank() == world.size() - 1)

@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "checkpoint/weights.h"
+#include "tests/harness/multirank_env.h"
 #include "tests/multirank/optim/grid_model.h"
-#include "tests/multirank/optim/main.h"
 
 namespace escalier::multirank {
 namespace {
@@ -56,7 +56,7 @@ class WeightsOnGrids : public ::testing::TestWithParam<std::string> {
         return "accepted";
     }
 
-    comm::Communicator& world_ = mpi().world();
+    comm::Communicator& world_ = test::env().world();
     std::string folder_;
 };
 
