@@ -15,7 +15,7 @@ from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-from escalier_job import N0, ROOT, Case, d0_tokens, with_keys, write_tokens, yaml  # noqa: E402
+from escalier_job import N0, ROOT, Case, d0_tokens, environment, with_keys, write_tokens, yaml  # noqa: E402
 
 BINARY = ""
 FAILED, USAGE, DATA_CORRUPT, INPUT_MISSING, WRITE_FAILED = 1, 2, 65, 66, 74
@@ -85,7 +85,7 @@ class Launch(FailureTest):
 
 class Generate(FailureTest):
     def test_weight_files_with_a_damaged_description(self):
-        model = "{arch: llama, num_layers: 1, hidden_size: 12, num_heads: HEADS, ffn_size: 8, vocab_size: 16}"
+        model = "model: {arch: llama, num_layers: 1, hidden_size: 12, num_heads: HEADS, ffn_size: 8, vocab_size: 16}"
         for heads, length in (("0", "16"), ("4", "16"), ("2", "99999999999999"), ("2", "x")):
             metadata = {"format": "pt", "escalier_model": model.replace("HEADS", heads), "escalier_tokenizer": "byte",
                         "escalier_seq_len": length}
@@ -94,7 +94,7 @@ class Generate(FailureTest):
                 with open(case.path("w.safetensors"), "wb") as file:
                     file.write(struct.pack("<Q", len(header)) + header)
                 run = subprocess.run([BINARY, "generate", "--weights", case.path("w.safetensors")], text=True,
-                                     capture_output=True, timeout=60, check=False)
+                                     capture_output=True, timeout=60, check=False, env=environment())
                 self.assertEqual(run.returncode, DATA_CORRUPT, run)
                 self.assertEqual(run.stderr.count("w.safetensors: its description of the model is damaged"), 1, run)
 
