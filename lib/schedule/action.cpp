@@ -10,12 +10,13 @@ std::string cell(const Action& action) {
            std::to_string(action.micro_batch);
 }
 
-int Schedule::rank_of(int stage) const {
-    ESCALIER_CHECK(stage >= 0 && stage < stages(), "stage " + std::to_string(stage) + " does not exist");
-    const int place = stage % pp;
-    if (placement == Placement::loop) return place;
-    const bool downwards = stage / pp % 2 == 0;
-    return downwards ? place : pp - 1 - place;
+int Schedule::rank_of(int stage, int copy) const {
+    ESCALIER_CHECK(stage >= 0 && stage < stages() && copy >= 0 && copy < copies(),
+                   "stage " + std::to_string(stage) + " does not exist");
+    const int position = stage % pp;
+    if (placement == Placement::loop) return position;
+    const bool downwards = placement == Placement::v ? stage / pp % 2 == 0 : copy == 0;
+    return downwards ? position : pp - 1 - position;
 }
 
 bool Schedule::has_split_backward() const {
@@ -23,6 +24,19 @@ bool Schedule::has_split_backward() const {
         for (const Action& action : rank)
             if (action.kind == ActionKind::I || action.kind == ActionKind::W) return true;
     return false;
+}
+
+bool Schedule::has_overlaps() const {
+    for (const auto& rank : ranks)
+        for (const Action& action : rank)
+            if (action.overlaps_next) return true;
+    return false;
+}
+
+Schedule flattened(Schedule schedule) {
+    for (auto& rank : schedule.ranks)
+        for (Action& action : rank) action.overlaps_next = false;
+    return schedule;
 }
 
 }  // namespace escalier::schedule

@@ -6,54 +6,44 @@
 #include "core/edit_distance.h"
 #include "core/error.h"
 #include "schedule/check.h"
+#include "schedule/generators/kinds.h"
 
 namespace escalier::schedule {
-namespace {
 
-Schedule empty_schedule(const GenerateOptions& options) {
+Schedule generators::empty_schedule(const GenerateOptions& options, Placement placement) {
     Schedule schedule;
     schedule.kind = options.kind;
     schedule.pp = options.pp;
     schedule.chunks = options.chunks;
     schedule.micro_batches = options.micro_batches;
+    schedule.placement = placement;
     schedule.ranks.resize(static_cast<std::size_t>(options.pp));
     return schedule;
 }
 
-// All forwards, then all backwards (Huang et al. 2019, arXiv 1811.06965).
-Schedule gpipe(const GenerateOptions& options) {
-    Schedule schedule = empty_schedule(options);
-    const int last = options.micro_batches - 1;
-    for (int rank = 0; rank < options.pp; ++rank) {
-        auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
-        for (int mb = 0; mb <= last; ++mb) actions.push_back({ActionKind::F, rank, mb});
-        for (int mb = 0; mb <= last; ++mb)
-            actions.push_back(
-                {ActionKind::B, rank, options.backward == BackwardOrder::lifo ? last - mb : mb});
-    }
-    return schedule;
-}
+namespace {
 
-// PipeDream-Flush (Narayanan et al. 2021, arXiv 2104.04473): as many forwards as ranks follow, then one
-// forward and one backward in turn, then the backwards that are left.
-Schedule one_forward_one_backward(const GenerateOptions& options) {
-    Schedule schedule = empty_schedule(options);
-    for (int rank = 0; rank < options.pp; ++rank) {
-        auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
-        const int warm_up = std::min(options.pp - 1 - rank, options.micro_batches);
-        for (int mb = 0; mb < warm_up; ++mb) actions.push_back({ActionKind::F, rank, mb});
-        for (int mb = 0; mb < options.micro_batches; ++mb) {
-            if (warm_up + mb < options.micro_batches) actions.push_back({ActionKind::F, rank, warm_up + mb});
-            actions.push_back({ActionKind::B, rank, mb});
-        }
-    }
-    return schedule;
-}
+using namespace generators;
 
 constexpr std::array table = {
-    Kind{"gpipe", "all forwards, then all backwards", "chunks 1, any micro-batches", true, true, gpipe},
-    Kind{"1f1b", "one forward and one backward in turn, early stages ahead", "chunks 1, any micro-batches",
-         true, false, one_forward_one_backward},
+    Kind{.name = "gpipe",
+         .description = "all forwards, then all backwards",
+         .constraint = "chunks 1, any micro-batches",
+         .default_chunks = 1,
+         .exact = true,
+         .has_lifo = true,
+         .has_group = false,
+         .problem = one_chunk_problem,
+         .generate = gpipe},
+    Kind{.name = "1f1b",
+         .description = "one forward and one backward in turn, early stages ahead",
+         .constraint = "chunks 1, any micro-batches",
+         .default_chunks = 1,
+         .exact = true,
+         .has_lifo = false,
+         .has_group = false,
+         .problem = one_chunk_problem,
+         .generate = one_forward_one_backward},
 };
 
 std::string unknown_kind(const std::string& name) {
@@ -89,6 +79,14 @@ std::string_view nearest_kind(std::string_view name) {
     return best;
 }
 
+std::string size_problem(const Kind& kind, const GenerateOptions& options) {
+    if (options.backward == BackwardOrder::lifo && !kind.has_lifo)
+        return "it has no backward order lifo; use fifo";
+    if (options.group != 0 && !kind.has_group)
+        return "it has no group size, found group " + std::to_string(options.group) + "; leave it out";
+    return kind.problem(options);
+}
+
 BackwardOrder parse_backward_order(std::string_view text) {
     if (text == "fifo") return BackwardOrder::fifo;
     if (text == "lifo") return BackwardOrder::lifo;
@@ -99,12 +97,8 @@ Schedule generate(const GenerateOptions& options) {
     const Kind* kind = find_kind(options.kind);
     if (kind == nullptr) throw ConfigError(unknown_kind(options.kind));
     check_size(options.pp, options.chunks, options.micro_batches);
-    if (options.chunks != 1)
-        throw ConfigError("schedule `" + options.kind + "` has one chunk per rank, found chunks " +
-                          std::to_string(options.chunks) + "; leave chunks at 1");
-    if (options.backward == BackwardOrder::lifo && !kind->has_lifo)
-        throw ConfigError("backward order lifo is for gpipe, found schedule `" + options.kind +
-                          "`; use fifo");
+    const std::string problem = size_problem(*kind, options);
+    if (!problem.empty()) throw ConfigError("schedule `" + options.kind + "`: " + problem);
     return kind->generate(options);
 }
 

@@ -1,6 +1,6 @@
 // A schedule lowered to what one pipeline rank executes, with every buffer and slot already assigned, so that
-// the executor only walks a list. A rank holds `chunks` stages; "chunk" below is the index of a stage on its
-// rank.
+// the executor only walks a list. A rank holds `chunks` stages (of one copy of the model or two); "chunk"
+// below is the index of a stage on its rank, by place (action.h).
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,12 @@ enum class InstructionKind : std::uint8_t {
     receive_activation,  // post the receive of F(stage - 1, mb)'s output into input buffer `buffer`
     receive_gradient,    // post the receive of the gradient of F(stage, mb)'s output into output-gradient
                          // buffer `buffer`
-    compute,             // run `action`; waits first for the receives and free buffers it needs
-    send_activation,     // start sending output buffer `buffer` to stage + 1
-    send_gradient,       // start sending input-gradient buffer `buffer` to stage - 1
-    reduce_gradients     // the stage's main gradients are complete: start the data-parallel reduction
+    compute,             // run `action`; waits first for the receives and free buffers it needs. With
+              // action.overlaps_next the next instruction is the pair's other compute; the two start
+              // when both can and run interleaved
+    send_activation,  // start sending output buffer `buffer` to stage + 1
+    send_gradient,    // start sending input-gradient buffer `buffer` to stage - 1
+    reduce_gradients  // the stage's main gradients are complete: start the data-parallel reduction
 };
 
 // Indices into the buffer rings and slots of one stage; -1 where the action has no such thing (the first
@@ -60,6 +62,7 @@ struct StageBuffers {
     int output_gradient_slots = 0;
     int next_chunk = -1;      // chunk of stage + 1 when it lives on this rank
     int previous_chunk = -1;  // chunk of stage - 1 when it lives on this rank
+    int copy = 0;             // of the model
 };
 
 struct Program {

@@ -15,12 +15,15 @@ struct Durations {
     std::vector<double> input_gradient;
     std::vector<double> weight_gradient;
     double transfer = 0;  // per message; messages of one channel move one after the other
+    // An overlapped pair takes the sum of its two actions' durations times this, from 0.5 to 1: what its
+    // communication hides.
+    double pair_factor = 1;
 
     static Durations uniform(int stages, double forward, double input_gradient, double weight_gradient,
                              double transfer);
 };
 
-struct TimedAction {
+struct TimedAction {  // both actions of an overlapped pair have the times of the pair
     Action action;
     double start;
     double end;
