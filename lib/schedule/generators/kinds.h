@@ -12,8 +12,14 @@ namespace escalier::schedule::generators {
 Schedule empty_schedule(const GenerateOptions& options, Placement placement);
 
 std::string one_chunk_problem(const GenerateOptions& options);
+std::string v_memory_problem(const GenerateOptions& options);
 
 Schedule gpipe(const GenerateOptions& options);
 Schedule one_forward_one_backward(const GenerateOptions& options);
+
+// Most activations alive per rank (from F to W, in units of one stage's): at most P + 2 and 2P/3 + 8/3, where
+// 1f1b has 2P. At F = I = W their idle share is near a half and two thirds of 1f1b's for M >= 4P.
+Schedule v_half(const GenerateOptions& options);
+Schedule v_min(const GenerateOptions& options);
 
 }  // namespace escalier::schedule::generators

@@ -39,7 +39,7 @@ TEST(Generators, MatchTheOrderFiles) {
 
 TEST(Generators, TheTableTellsWhichKindsAreExact) {
     for (const Kind& kind : kinds()) {
-        GenerateOptions options{std::string(kind.name), 4, 1, 6, BackwardOrder::fifo};
+        GenerateOptions options{std::string(kind.name), 4, kind.default_chunks, 6, BackwardOrder::fifo};
         EXPECT_EQ(prove(generate(options)).exact, kind.exact) << kind.name;
         if (!kind.has_lifo) continue;
         options.backward = BackwardOrder::lifo;
