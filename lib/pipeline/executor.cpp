@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/clock.h"
 
 namespace escalier::pipeline {
 
@@ -19,7 +18,8 @@ using schedule::InstructionKind;
 struct Buffer {
     TensorView view;
     comm::Channel* channel = nullptr;
-    int ticket = -1;  // -1: no message under way
+    int ticket = -1;      // -1: no message under way
+    bool unread = false;  // a message was received into it, or will be, that no action has used yet
 };
 using Ring = std::vector<Buffer>;
 
@@ -45,6 +45,9 @@ struct WaitLabel {
 }  // namespace
 
 struct Executor::State {
+    explicit State(Clock& c) : clock(c) {}
+
+    Clock& clock;
     schedule::Program program;
     std::vector<Chunk> chunks;
     std::vector<Buffer*> buffers;  // all of them, for polling in turn
@@ -90,19 +93,28 @@ void Executor::State::take_buffers(const std::vector<model::Stage*>& stages, Sha
 void Executor::State::run(const Instruction& instruction) {
     Chunk& chunk = chunks[static_cast<std::size_t>(instruction.chunk)];
     const auto i = static_cast<std::size_t>(instruction.buffer);
-    const auto start = [](Buffer& buffer, int (comm::Channel::*operation)(TensorView)) {
+    const auto require_free = [](const Buffer& buffer) {
         ESCALIER_CHECK(buffer.channel && buffer.ticket < 0, "a buffer is used twice at once");
-        buffer.ticket = (buffer.channel->*operation)(buffer.view);
+    };
+    const auto receive = [&](Buffer& buffer) {
+        require_free(buffer);
+        buffer.ticket = buffer.channel->start_receive(buffer.view);
+        buffer.unread = true;
+    };
+    const auto send = [&](Buffer& buffer, bool gradient) {
+        require_free(buffer);
+        clock.stamp(buffer.view, 2 * instruction.chunk + gradient);
+        buffer.ticket = buffer.channel->start_send(buffer.view);
     };
     switch (instruction.kind) {
         case InstructionKind::receive_activation:
-            return start(chunk.inputs[i], &comm::Channel::start_receive);
+            return receive(chunk.inputs[i]);
         case InstructionKind::receive_gradient:
-            return start(chunk.output_gradients[i], &comm::Channel::start_receive);
+            return receive(chunk.output_gradients[i]);
         case InstructionKind::send_activation:
-            return start(chunk.outputs[i], &comm::Channel::start_send);
+            return send(chunk.outputs[i], false);
         case InstructionKind::send_gradient:
-            return start(chunk.input_gradients[i], &comm::Channel::start_send);
+            return send(chunk.input_gradients[i], true);
         case InstructionKind::compute:
             return compute(instruction);
         case InstructionKind::reduce_gradients:
@@ -136,9 +148,9 @@ model::StageIo Executor::State::bind(const Instruction& instruction) {
 
 void Executor::State::compute(const Instruction& instruction) {
     const model::StageIo io = bind(instruction);
-    const double start = now_seconds();
+    const double start = clock.now();
     run_segments(*chunks[static_cast<std::size_t>(instruction.chunk)].stage, io);
-    times.actions.push_back({instruction.action, start, now_seconds()});
+    times.actions.push_back({instruction.action, start, clock.now()});
 }
 
 void Executor::State::run_segments(model::Stage& stage, const model::StageIo& io) {
@@ -148,23 +160,27 @@ void Executor::State::run_segments(model::Stage& stage, const model::StageIo& io
             poll_one_message();
             if (poll) poll();
         }
-        const double start = now_seconds();
+        const double start = clock.now();
         stage.run(static_cast<int>(s), io);
         double& sum =
             segments[s].type == model::SegmentType::compute ? times.compute : times.tensor_collectives;
-        sum += now_seconds() - start;
+        sum += clock.now() - start;
     }
 }
 
 void Executor::State::finish(Buffer& buffer, const Action& action, bool gradient, bool sending) {
-    if (buffer.ticket < 0) return;
-    WaitTime wait{action, gradient, sending, now_seconds(), 0};
-    if (!buffer.channel->done(buffer.ticket)) {
+    WaitTime wait{action, gradient, sending, clock.now(), 0};
+    bool waited = false;
+    if (buffer.ticket >= 0 && !buffer.channel->done(buffer.ticket)) {
         buffer.channel->wait(buffer.ticket, WaitLabel(wait).text);
-        wait.end = now_seconds();
-        times.waits.push_back(wait);
+        waited = true;
     }
     buffer.ticket = -1;
+    if (buffer.unread && clock.read(buffer.view)) waited = true;
+    buffer.unread = false;
+    if (!waited) return;
+    wait.end = clock.now();
+    times.waits.push_back(wait);
 }
 
 // One test moves all messages; which one it asks about hardly matters.
@@ -188,9 +204,9 @@ void Executor::State::drain() {
 }
 
 Executor::Executor(schedule::Program program, std::vector<model::Stage*> stages, Shape boundary,
-                   device::Arena& arena, Channels& channels, std::function<void(int chunk)> reduce,
-                   std::function<void()> poll)
-    : state_(std::make_unique<State>()) {
+                   device::Arena& arena, Channels& channels, Clock& clock,
+                   std::function<void(int chunk)> reduce, std::function<void()> poll)
+    : state_(std::make_unique<State>(clock)) {
     state_->program = std::move(program);
     state_->reduce = std::move(reduce);
     state_->poll = std::move(poll);
@@ -209,10 +225,10 @@ void Executor::run_step() {
     times.actions.clear();
     times.waits.clear();
     times.compute = times.tensor_collectives = 0;
-    times.start = now_seconds();
+    times.start = state_->clock.now();
     for (const Instruction& instruction : state_->program.instructions) state_->run(instruction);
     state_->drain();
-    times.end = now_seconds();
+    times.end = state_->clock.now();
 }
 
 const StepTimes& Executor::times() const {

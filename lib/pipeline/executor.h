@@ -8,11 +8,12 @@
 #include "device/arena.h"
 #include "model/stage.h"
 #include "pipeline/channels.h"
+#include "pipeline/clock.h"
 #include "schedule/program.h"
 
 namespace escalier::pipeline {
 
-// When one action ran, on the clock of core (seconds).
+// When one action ran, in seconds of the executor's clock.
 struct ActionTime {
     schedule::Action action;
     double start = 0;
@@ -43,9 +44,9 @@ class Executor {
     // stages: one per chunk of the program. boundary: shape [R,C] of activations between stages.
     // Takes its boundary buffers from `arena`; with a measuring arena it only counts and must not run.
     // reduce: called when a chunk's main gradients are complete. poll: called between segments (the reducer's
-    // progress). Either may be null.
+    // progress). Either may be null. All times are of `clock`.
     Executor(schedule::Program program, std::vector<model::Stage*> stages, Shape boundary,
-             device::Arena& arena, Channels& channels, std::function<void(int chunk)> reduce,
+             device::Arena& arena, Channels& channels, Clock& clock, std::function<void(int chunk)> reduce,
              std::function<void()> poll);
     ~Executor();
 

@@ -36,13 +36,14 @@ TrainStep::TrainStep(const config::JobSpec& spec, comm::Communicator& job, const
       optimizer_(
           optim::make_optimizer(spec.optimizer, model.parameters(), model.context().ops, arenas.optimizer)),
       executor_(
-          program, model.stages(), boundary_of(model), arenas.communication, channels,
+          program, model.stages(), boundary_of(model), arenas.communication, channels, clock_,
           [this](int chunk) { reducer_.start(model_.context().op, chunk); },
           [this] { reducer_.poll(model_.context().op); }),
       losses_(arenas.data.take(DType::f64, {groups.grid.dp})) {
     if (forward)
-        forward_executor_ = std::make_unique<pipeline::Executor>(
-            *forward, model.stages(), boundary_of(model), arenas.communication, channels, nullptr, nullptr);
+        forward_executor_ =
+            std::make_unique<pipeline::Executor>(*forward, model.stages(), boundary_of(model),
+                                                 arenas.communication, channels, clock_, nullptr, nullptr);
 }
 
 double TrainStep::learning_rate(std::int64_t step_number) const {

@@ -54,6 +54,7 @@ class TrainStep {
     optim::GradientCompletion completion_;
     optim::GradientNorm norm_;
     std::unique_ptr<optim::Optimizer> optimizer_;
+    pipeline::RealClock clock_;
     pipeline::Executor executor_;
     std::unique_ptr<pipeline::Executor> forward_executor_;
     TensorView losses_;  // f64 [dp]

@@ -32,6 +32,7 @@ struct Pipeline {
     std::unique_ptr<device::Device> device = device::make_cpu_device();
     std::unique_ptr<device::Arena> arena;
     std::unique_ptr<Channels> channels;
+    RealClock clock;
     std::vector<std::unique_ptr<FakeStage>> stages;
     std::vector<int> reduced;
     int polls = 0;
@@ -55,7 +56,7 @@ struct Pipeline {
         reduced.reserve(64);
         const auto make = [&](device::Arena& from) {
             return std::make_unique<Executor>(
-                program, models, Shape{1, elements}, from, *channels,
+                program, models, Shape{1, elements}, from, *channels, clock,
                 [this](int chunk) { reduced.push_back(chunk); }, [this] { ++polls; });
         };
         device::Arena measured("communication");
