@@ -19,7 +19,7 @@ bool is_weight_backward(ActionKind kind) {
     return kind == ActionKind::W || kind == ActionKind::B;
 }
 
-// What a stage sees of its neighbours.
+// What a place (a stage of a copy) sees of its neighbours.
 struct Neighbours {
     bool receives_activation = false, receives_gradient = false;
     bool sends_activation = false, sends_gradient = false;
@@ -28,22 +28,24 @@ struct Neighbours {
 };
 
 std::vector<Neighbours> find_neighbours(const Schedule& schedule) {
-    const int stages = schedule.stages();
-    std::vector<Neighbours> all(at(stages));
-    for (int stage = 0; stage + 1 < stages; ++stage) {
-        const bool local = schedule.rank_of(stage) == schedule.rank_of(stage + 1);
-        Neighbours& lower = all[at(stage)];
-        Neighbours& upper = all[at(stage + 1)];
+    std::vector<Neighbours> all(at(schedule.places()));
+    const bool training = pass_of(schedule) == Pass::training;
+    for (int place = 0; place + 1 < schedule.places(); ++place) {
+        if ((place + 1) % schedule.stages() == 0) continue;  // the last stage of a copy
+        const bool local = schedule.rank_of_place(place) == schedule.rank_of_place(place + 1);
+        Neighbours& lower = all[at(place)];
+        Neighbours& upper = all[at(place + 1)];
         lower.next_is_local = upper.previous_is_local = local;
         lower.sends_activation = upper.receives_activation = !local;
-        upper.sends_gradient = lower.receives_gradient = !local && pass_of(schedule) == Pass::training;
+        upper.sends_gradient = lower.receives_gradient = !local && training;
     }
     for (const auto& actions : schedule.ranks) {
         for (const Action& action : actions) {
-            if (action.kind == ActionKind::F && all[at(action.stage)].sends_activation)
-                all[at(action.stage + 1)].activation_order.push_back(action.micro_batch);
-            if (is_input_backward(action.kind) && all[at(action.stage)].sends_gradient)
-                all[at(action.stage - 1)].gradient_order.push_back(action.micro_batch);
+            const std::size_t place = at(schedule.place_of(action));
+            if (action.kind == ActionKind::F && all[place].sends_activation)
+                all[place + 1].activation_order.push_back(action.micro_batch);
+            if (is_input_backward(action.kind) && all[place].sends_gradient)
+                all[place - 1].gradient_order.push_back(action.micro_batch);
         }
     }
     return all;
@@ -52,7 +54,8 @@ std::vector<Neighbours> find_neighbours(const Schedule& schedule) {
 // Counts the messages of one channel that must be held at once.
 class HeldMessages {
  public:
-    explicit HeldMessages(const std::vector<int>& order) : index_(order.size()) {
+    HeldMessages(const std::vector<int>& order, int micro_batches)
+        : index_(at(micro_batches), -1), messages_(static_cast<int>(order.size())) {
         for (std::size_t i = 0; i < order.size(); ++i) index_[at(order[i])] = static_cast<int>(i);
     }
     void use(int micro_batch) {
@@ -60,10 +63,11 @@ class HeldMessages {
         most_ = std::max(most_, arrived_ - released_);
     }
     void release() { ++released_; }
-    int ring_size() const { return std::min(static_cast<int>(index_.size()), most_ + 1); }
+    int ring_size() const { return std::min(messages_, most_ + 1); }
 
  private:
-    std::vector<int> index_;
+    std::vector<int> index_;  // by micro-batch
+    int messages_;
     int arrived_ = 0, released_ = 0, most_ = 0;
 };
 
@@ -98,7 +102,7 @@ struct Held {
 };
 
 struct ChunkState {
-    int stage = 0;
+    int stage = 0, copy = 0;
     const Neighbours* neighbours = nullptr;
     Pool inputs, output_gradients, forward_slots, linear_input_slots, output_gradient_slots;
     int outputs = 0, input_gradients = 0;  // ring sizes
@@ -106,6 +110,7 @@ struct ChunkState {
     std::size_t posted_activations = 0, posted_gradients = 0;
     int weight_actions_left = 0;
     int next_chunk = -1, previous_chunk = -1;
+    int outgoing = -1;       // buffer that the latest compute filled
     std::vector<Held> held;  // per micro-batch
 };
 
@@ -115,26 +120,26 @@ class RankAssigner {
                  int rank)
         : schedule_(schedule), forward_pass_(pass_of(schedule) == Pass::forward) {
         program_.pp_rank = rank;
-        chunk_of_stage_.assign(at(schedule.stages()), -1);
-        for (int stage = 0; stage < schedule.stages(); ++stage) {
-            if (schedule.rank_of(stage) != rank) continue;
-            chunk_of_stage_[at(stage)] = static_cast<int>(chunks_.size());
-            ChunkState chunk;
-            chunk.stage = stage;
-            chunk.neighbours = &neighbours[at(stage)];
+        chunk_of_place_.assign(at(schedule.places()), -1);
+        for (int place = 0; place < schedule.places(); ++place) {
+            if (schedule.rank_of_place(place) != rank) continue;
+            chunk_of_place_[at(place)] = static_cast<int>(chunks_.size());
+            ChunkState& chunk = chunks_.emplace_back();
+            chunk.stage = place % schedule.stages();
+            chunk.copy = place / schedule.stages();
+            chunk.neighbours = &neighbours[at(place)];
             if (chunk.neighbours->receives_activation)
-                chunk.inputs = Pool(ring_size(sizes, stage, Ring::inputs));
+                chunk.inputs = Pool(ring_size(sizes, place, Ring::inputs));
             if (chunk.neighbours->receives_gradient)
-                chunk.output_gradients = Pool(ring_size(sizes, stage, Ring::output_gradients));
-            chunk.outputs = ring_size(sizes, stage, Ring::outputs);
-            chunk.input_gradients = ring_size(sizes, stage, Ring::input_gradients);
+                chunk.output_gradients = Pool(ring_size(sizes, place, Ring::output_gradients));
+            chunk.outputs = ring_size(sizes, place, Ring::outputs);
+            chunk.input_gradients = ring_size(sizes, place, Ring::input_gradients);
             chunk.held.resize(at(schedule.micro_batches));
-            chunks_.push_back(std::move(chunk));
         }
         for (ChunkState& chunk : chunks_) {
-            if (chunk.neighbours->next_is_local) chunk.next_chunk = chunk_of_stage_[at(chunk.stage + 1)];
-            if (chunk.neighbours->previous_is_local)
-                chunk.previous_chunk = chunk_of_stage_[at(chunk.stage - 1)];
+            const int place = chunk.copy * schedule.stages() + chunk.stage;
+            if (chunk.neighbours->next_is_local) chunk.next_chunk = chunk_of_place_[at(place + 1)];
+            if (chunk.neighbours->previous_is_local) chunk.previous_chunk = chunk_of_place_[at(place - 1)];
         }
         for (const Action& action : schedule.ranks[at(rank)]) {
             if (is_weight_backward(action.kind)) ++chunk_of(action).weight_actions_left;
@@ -145,23 +150,30 @@ class RankAssigner {
 
     Program run() {
         post_receives();
-        for (const Action& action : schedule_.ranks[at(program_.pp_rank)]) {
-            compute(action);
+        const std::vector<Action>& actions = schedule_.ranks[at(program_.pp_rank)];
+        program_.instructions.reserve(3 * actions.size());
+        for (std::size_t i = 0; i < actions.size(); ++i) {
+            compute(actions[i]);
+            const bool pair = actions[i].overlaps_next;
+            if (pair) compute(actions[i + 1]);
+            conclude(actions[i]);
+            if (pair) conclude(actions[++i]);
             post_receives();
         }
         for (const ChunkState& chunk : chunks_)
             program_.chunks.push_back(
                 {chunk.stage, chunk.inputs.size(), chunk.outputs, chunk.output_gradients.size(),
                  chunk.input_gradients, chunk.forward_slots.size(), chunk.linear_input_slots.size(),
-                 chunk.output_gradient_slots.size(), chunk.next_chunk, chunk.previous_chunk});
+                 chunk.output_gradient_slots.size(), chunk.next_chunk, chunk.previous_chunk, chunk.copy});
         return std::move(program_);
     }
 
  private:
-    ChunkState& chunk_of(const Action& action) { return chunks_[at(chunk_of_stage_[at(action.stage)])]; }
+    int chunk_index(const Action& action) const { return chunk_of_place_[at(schedule_.place_of(action))]; }
+    ChunkState& chunk_of(const Action& action) { return chunks_[at(chunk_index(action))]; }
 
     void emit(InstructionKind kind, const Action& action, int buffer, Binding binding = {}) {
-        program_.instructions.push_back({kind, action, chunk_of_stage_[at(action.stage)], buffer, binding});
+        program_.instructions.push_back({kind, action, chunk_index(action), buffer, binding});
     }
 
     void post_receives() {
@@ -195,11 +207,17 @@ class RankAssigner {
             binding.output_gradient_slot = held.output_gradient_slot;
         }
         emit(InstructionKind::compute, action, -1, binding);
+        chunk.outgoing = action.kind == ActionKind::F ? binding.output : binding.input_gradient;
+    }
+
+    // What follows a compute, or both computes of a pair.
+    void conclude(const Action& action) {
+        ChunkState& chunk = chunk_of(action);
         if (action.kind == ActionKind::F && chunk.neighbours->sends_activation)
-            emit(InstructionKind::send_activation, action, binding.output);
+            emit(InstructionKind::send_activation, action, chunk.outgoing);
         if (is_input_backward(action.kind) && chunk.neighbours->sends_gradient)
-            emit(InstructionKind::send_gradient, action, binding.input_gradient);
-        release(chunk, held, action.kind);
+            emit(InstructionKind::send_gradient, action, chunk.outgoing);
+        release(chunk, chunk.held[at(action.micro_batch)], action.kind);
         if (is_weight_backward(action.kind) && --chunk.weight_actions_left == 0)
             emit(InstructionKind::reduce_gradients, action, -1);
     }
@@ -259,48 +277,46 @@ class RankAssigner {
     const Schedule& schedule_;
     bool forward_pass_;
     Program program_;
-    std::vector<int> chunk_of_stage_;
+    std::vector<int> chunk_of_place_;
     std::vector<ChunkState> chunks_;
 };
 
 }  // namespace
 
-int& ring_size(RingSizes& sizes, int stage, Ring ring) {
-    return sizes[at(stage)][static_cast<std::size_t>(ring)];
+int& ring_size(RingSizes& sizes, int place, Ring ring) {
+    return sizes[at(place)][static_cast<std::size_t>(ring)];
 }
 
 RingSizes least_ring_sizes(const Schedule& schedule) {
     const std::vector<Neighbours> neighbours = find_neighbours(schedule);
     const bool forward_pass = pass_of(schedule) == Pass::forward;
     std::vector<HeldMessages> inputs, output_gradients;
-    for (const Neighbours& stage : neighbours) {
-        inputs.emplace_back(stage.activation_order);
-        output_gradients.emplace_back(stage.gradient_order);
+    for (const Neighbours& place : neighbours) {
+        inputs.emplace_back(place.activation_order, schedule.micro_batches);
+        output_gradients.emplace_back(place.gradient_order, schedule.micro_batches);
     }
     for (const auto& actions : schedule.ranks) {
         for (const Action& action : actions) {
-            const Neighbours& stage = neighbours[at(action.stage)];
-            HeldMessages& input = inputs[at(action.stage)];
-            HeldMessages& output_gradient = output_gradients[at(action.stage)];
-            if (stage.receives_activation) {
-                if (action.kind == ActionKind::F) input.use(action.micro_batch);
-                if (is_input_backward(action.kind) || forward_pass) input.release();
+            const std::size_t place = at(schedule.place_of(action));
+            if (neighbours[place].receives_activation) {
+                if (action.kind == ActionKind::F) inputs[place].use(action.micro_batch);
+                if (is_input_backward(action.kind) || forward_pass) inputs[place].release();
             }
-            if (stage.receives_gradient) {
-                if (is_input_backward(action.kind)) output_gradient.use(action.micro_batch);
-                if (is_weight_backward(action.kind)) output_gradient.release();
+            if (neighbours[place].receives_gradient) {
+                if (is_input_backward(action.kind)) output_gradients[place].use(action.micro_batch);
+                if (is_weight_backward(action.kind)) output_gradients[place].release();
             }
         }
     }
     RingSizes sizes(neighbours.size());
-    for (int stage = 0; stage < schedule.stages(); ++stage) {
-        const Neighbours& around = neighbours[at(stage)];
+    for (std::size_t place = 0; place < sizes.size(); ++place) {
+        const Neighbours& around = neighbours[place];
+        const auto set = [&](Ring ring, int size) { sizes[place][static_cast<std::size_t>(ring)] = size; };
         const int two = std::min(2, schedule.micro_batches);
-        ring_size(sizes, stage, Ring::outputs) = around.sends_activation ? two : 0;
-        ring_size(sizes, stage, Ring::input_gradients) = around.sends_gradient ? two : 0;
-        if (around.receives_activation) ring_size(sizes, stage, Ring::inputs) = inputs[at(stage)].ring_size();
-        if (around.receives_gradient)
-            ring_size(sizes, stage, Ring::output_gradients) = output_gradients[at(stage)].ring_size();
+        if (around.sends_activation) set(Ring::outputs, two);
+        if (around.sends_gradient) set(Ring::input_gradients, two);
+        if (around.receives_activation) set(Ring::inputs, inputs[place].ring_size());
+        if (around.receives_gradient) set(Ring::output_gradients, output_gradients[place].ring_size());
     }
     return sizes;
 }

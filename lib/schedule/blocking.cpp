@@ -1,15 +1,14 @@
 // The words for a circle of waiting actions.
 #include <string>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "schedule/event_graph.h"
 
 namespace escalier::schedule {
 
 std::string EventGraph::describe(const std::vector<int>& cycle) const {
-    const auto rank = [&](const Action& action) {
-        return "rank " + std::to_string(rank_of_stage_[static_cast<std::size_t>(action.stage)]);
-    };
+    const auto rank = [&](const Action& action) { return "rank " + std::to_string(sizes_.rank_of(action)); };
     const auto message_name = [](const Action& action) {
         return (action.kind == ActionKind::F ? "the activation of " : "the gradient of ") + cell(action);
     };
@@ -52,10 +51,11 @@ std::string EventGraph::describe(const std::vector<int>& cycle) const {
     return text;
 }
 
-void EventGraph::require_complete(const Times& times, const std::string& schedule_kind) const {
-    if (times.complete) return;
+void EventGraph::refuse_cycle(const std::string& schedule_kind) const {
+    const std::vector<int> cycle = find_cycle();
+    ESCALIER_CHECK(!cycle.empty(), "a schedule that completes has no cycle");
     throw ConfigError("schedule `" + schedule_kind +
-                      "` never ends, because its actions wait for one another: " + describe(cycle(times)) +
+                      "` never ends, because its actions wait for one another: " + describe(cycle) +
                       "; reorder these actions");
 }
 

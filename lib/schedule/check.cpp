@@ -23,7 +23,7 @@ class Completeness {
             refuse("there are stages 0 to " + std::to_string(schedule_.stages() - 1));
         if (action.micro_batch < 0 || action.micro_batch >= schedule_.micro_batches)
             refuse("there are micro-batches 0 to " + std::to_string(schedule_.micro_batches - 1));
-        if (const int home = schedule_.rank_of(action.stage); home != rank)
+        if (const int home = schedule_.rank_of(action); home != rank)
             refuse("stage " + std::to_string(action.stage) + " lives on rank " + std::to_string(home));
         if (has(action.kind, action)) refuse("it comes a second time");
         switch (action.kind) {
@@ -45,12 +45,23 @@ class Completeness {
         seen_[index(action.kind, action)] = true;
     }
 
+    // An overlapped pair is F with B of another chunk, both whole.
+    void pair(const std::vector<Action>& actions, std::size_t position) {
+        const Action& first = actions[position];
+        if (position + 1 == actions.size()) refuse("it overlaps the next action, but there is none");
+        const Action& second = actions[position + 1];
+        if (first.kind != ActionKind::F || second.kind != ActionKind::B || second.overlaps_next)
+            refuse("it overlaps " + cell(second) + "; a pair is one F and one B after it");
+        if (schedule_.place_of(first) == schedule_.place_of(second))
+            refuse("it overlaps " + cell(second) + " of the same stage; a pair is of two chunks");
+    }
+
     void finish(Pass pass) {
         current_ = nullptr;
         for (int stage = 0; stage < schedule_.stages(); ++stage) {
             for (int mb = 0; mb < schedule_.micro_batches; ++mb) {
                 const Action action{ActionKind::F, stage, mb};
-                rank_ = schedule_.rank_of(stage);
+                rank_ = schedule_.rank_of(action);
                 if (!has(ActionKind::F, action)) refuse(cell(action) + " is missing");
                 if (pass == Pass::forward || has(ActionKind::B, action)) continue;
                 if (!has(ActionKind::I, action))
@@ -116,10 +127,18 @@ void check_complete(const Schedule& schedule, Pass pass) {
         throw ConfigError("schedule `" + schedule.kind + "` has rows for " +
                           std::to_string(schedule.ranks.size()) + " ranks, expected " +
                           std::to_string(schedule.pp));
+    if (schedule.copies() == 2 && (schedule.chunks != 2 || schedule.micro_batches < 2))
+        throw ConfigError(
+            "schedule `" + schedule.kind +
+            "` with two copies of the model needs chunks 2 and at least 2 micro-batches, found " +
+            std::to_string(schedule.chunks) + " and " + std::to_string(schedule.micro_batches));
     Completeness completeness(schedule);
     for (int rank = 0; rank < schedule.pp; ++rank) {
         const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
-        for (std::size_t i = 0; i < actions.size(); ++i) completeness.take(rank, i, actions[i]);
+        for (std::size_t i = 0; i < actions.size(); ++i) {
+            completeness.take(rank, i, actions[i]);
+            if (actions[i].overlaps_next) completeness.pair(actions, i);
+        }
     }
     completeness.finish(pass);
 }

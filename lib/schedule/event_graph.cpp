@@ -17,83 +17,96 @@ bool sends_gradient(const Action& action) {
     return action.kind != ActionKind::F;
 }
 
+Schedule sizes_of(const Schedule& schedule) {
+    Schedule sizes = schedule;
+    sizes.ranks.clear();
+    return sizes;
+}
+
 }  // namespace
 
-EventGraph::EventGraph(const Schedule& schedule) {
-    add_data_edges(schedule);
+EventGraph::EventGraph(const Schedule& schedule) : sizes_(sizes_of(schedule)) {
+    add_computes(schedule);
+    add_messages(schedule);
     seal();
 }
 
-EventGraph::EventGraph(const Schedule& schedule, const std::vector<Program>& programs) {
-    add_data_edges(schedule);
+EventGraph::EventGraph(const Schedule& schedule, const std::vector<Program>& programs)
+    : sizes_(sizes_of(schedule)) {
+    add_computes(schedule);
+    add_messages(schedule);
     add_buffer_edges(programs);
     seal();
 }
 
-int EventGraph::node_of(ActionKind kind, int stage, int micro_batch) const {
-    return compute_index_[(at(static_cast<int>(kind)) * at(stages_) + at(stage)) * at(micro_batches_) +
+int& EventGraph::compute_at(ActionKind kind, int stage, int micro_batch) {
+    return compute_index_[(at(static_cast<int>(kind)) * at(sizes_.stages()) + at(stage)) *
+                              at(sizes_.micro_batches) +
                           at(micro_batch)];
 }
 
-int EventGraph::message_of(bool gradient, int stage, int micro_batch) const {
-    return message_index_[(at(gradient) * at(stages_) + at(stage)) * at(micro_batches_) + at(micro_batch)];
+int& EventGraph::message_at(bool gradient, int stage, int micro_batch) {
+    return message_index_[(at(gradient) * at(sizes_.stages()) + at(stage)) * at(sizes_.micro_batches) +
+                          at(micro_batch)];
 }
 
-void EventGraph::add(int to, int from, EdgeKind kind, Ring ring, int stage) {
-    pending_.push_back({to, Edge{from, kind, ring, stage}});
+void EventGraph::add(int to, int from, EdgeKind kind, Ring ring, int place) {
+    pending_.push_back({to, Edge{from, kind, ring, place}});
 }
 
-void EventGraph::add_data_edges(const Schedule& schedule) {
-    stages_ = schedule.stages();
-    micro_batches_ = schedule.micro_batches;
-    for (int stage = 0; stage < stages_; ++stage) rank_of_stage_.push_back(schedule.rank_of(stage));
-    const std::size_t cells = at(stages_) * at(micro_batches_);
-    compute_index_.assign(4 * cells, -1);
-    message_index_.assign(2 * cells, -1);
-    const auto compute_at = [&](ActionKind kind, const Action& a) -> int& {
-        return compute_index_[at(static_cast<int>(kind)) * cells + at(a.stage) * at(micro_batches_) +
-                              at(a.micro_batch)];
-    };
-
+void EventGraph::add_computes(const Schedule& schedule) {
+    compute_index_.assign(4 * at(sizes_.stages()) * at(sizes_.micro_batches), -1);
     for (const auto& actions : schedule.ranks) {
-        first_.push_back(static_cast<int>(nodes_.size()));
+        const std::size_t first = nodes_.size();
+        bool second_of_pair = false;
         for (const Action& action : actions) {
-            const int node = static_cast<int>(nodes_.size());
-            compute_at(action.kind, action) = node;
-            if (action.kind == ActionKind::B) compute_at(ActionKind::I, action) = node;
-            if (node > first_.back()) add(node, node - 1, EdgeKind::order);
-            nodes_.push_back({action, false});
+            if (!second_of_pair) {
+                if (nodes_.size() > first)
+                    add(static_cast<int>(nodes_.size()), static_cast<int>(nodes_.size()) - 1,
+                        EdgeKind::order);
+                nodes_.push_back({action, false});
+            }
+            const int node = static_cast<int>(nodes_.size()) - 1;
+            compute_at(action.kind, action.stage, action.micro_batch) = node;
+            if (action.kind == ActionKind::B)
+                compute_at(ActionKind::I, action.stage, action.micro_batch) = node;
+            second_of_pair = action.overlaps_next;
         }
     }
-    computes_ = static_cast<int>(nodes_.size());
+}
 
-    std::vector<int> channel_tail(2 * at(stages_), -1);
-    for (int node = 0; node < computes_; ++node) {
-        const Action action = nodes_[at(node)].action;
-        if (action.kind == ActionKind::W) continue;
-        const bool gradient = sends_gradient(action);
-        const int neighbour = gradient ? action.stage - 1 : action.stage + 1;
-        if (neighbour < 0 || neighbour >= stages_) continue;
-        const int consumer = node_of(gradient ? ActionKind::I : ActionKind::F, neighbour, action.micro_batch);
-        ESCALIER_CHECK(consumer >= 0, "nobody consumes what " + cell(action) + " makes");
-        if (rank_of_stage_[at(neighbour)] == rank_of_stage_[at(action.stage)]) {
-            add(consumer, node, EdgeKind::data);
-            continue;
+void EventGraph::add_messages(const Schedule& schedule) {
+    message_index_.assign(2 * at(sizes_.stages()) * at(sizes_.micro_batches), -1);
+    std::vector<int> channel_tail(2 * at(sizes_.places()), -1);
+    for (const auto& actions : schedule.ranks) {
+        for (const Action& action : actions) {
+            if (action.kind == ActionKind::W) continue;
+            const int node = compute_at(action.kind, action.stage, action.micro_batch);
+            const bool gradient = sends_gradient(action);
+            const int neighbour = gradient ? action.stage - 1 : action.stage + 1;
+            if (neighbour < 0 || neighbour >= sizes_.stages()) continue;
+            const int consumer =
+                compute_at(gradient ? ActionKind::I : ActionKind::F, neighbour, action.micro_batch);
+            ESCALIER_CHECK(consumer >= 0, "nobody consumes what " + cell(action) + " makes");
+            const int copy = sizes_.copy_of(action.micro_batch);
+            if (sizes_.rank_of(neighbour, copy) == sizes_.rank_of(action.stage, copy)) {
+                add(consumer, node, EdgeKind::data);
+                continue;
+            }
+            const int message = static_cast<int>(nodes_.size());
+            nodes_.push_back({action, true});
+            message_at(gradient, action.stage, action.micro_batch) = message;
+            add(message, node, EdgeKind::data);
+            add(consumer, message, EdgeKind::data);
+            int& tail = channel_tail[2 * at(sizes_.place_of(action)) + at(gradient)];
+            if (tail >= 0) add(message, tail, EdgeKind::channel);
+            tail = message;
         }
-        const int message = static_cast<int>(nodes_.size());
-        nodes_.push_back({action, true});
-        message_index_[at(gradient) * cells + at(action.stage) * at(micro_batches_) +
-                       at(action.micro_batch)] = message;
-        add(message, node, EdgeKind::data);
-        add(consumer, message, EdgeKind::data);
-        int& tail = channel_tail[2 * at(action.stage) + at(gradient)];
-        if (tail >= 0) add(message, tail, EdgeKind::channel);
-        tail = message;
     }
 }
 
 void EventGraph::add_buffer_edges(const std::vector<Program>& programs) {
-    std::map<std::tuple<bool, int, int>, int> occupant;  // (gradient, stage, buffer) -> message last sent
+    std::map<std::tuple<bool, int, int>, int> occupant;  // (gradient, place, buffer) -> message last sent
     for (const Program& program : programs) {
         int last_compute = -1;
         for (const Instruction& instruction : program.instructions) {
@@ -101,32 +114,32 @@ void EventGraph::add_buffer_edges(const std::vector<Program>& programs) {
             switch (instruction.kind) {
                 case InstructionKind::receive_activation:
                     if (last_compute >= 0)
-                        add(message_of(false, action.stage - 1, action.micro_batch), last_compute,
-                            EdgeKind::posted, Ring::inputs, action.stage);
+                        add(message_at(false, action.stage - 1, action.micro_batch), last_compute,
+                            EdgeKind::posted, Ring::inputs, sizes_.place_of(action));
                     break;
                 case InstructionKind::receive_gradient:
                     if (last_compute >= 0)
-                        add(message_of(true, action.stage + 1, action.micro_batch), last_compute,
-                            EdgeKind::posted, Ring::output_gradients, action.stage);
+                        add(message_at(true, action.stage + 1, action.micro_batch), last_compute,
+                            EdgeKind::posted, Ring::output_gradients, sizes_.place_of(action));
                     break;
                 case InstructionKind::compute: {
-                    last_compute = node_of(action.kind, action.stage, action.micro_batch);
+                    last_compute = compute_at(action.kind, action.stage, action.micro_batch);
                     if (action.kind == ActionKind::W) break;
                     const bool gradient = sends_gradient(action);
                     const int buffer =
                         gradient ? instruction.binding.input_gradient : instruction.binding.output;
-                    if (message_of(gradient, action.stage, action.micro_batch) < 0) break;
-                    const auto sent = occupant.find({gradient, action.stage, buffer});
+                    if (message_at(gradient, action.stage, action.micro_batch) < 0) break;
+                    const auto sent = occupant.find({gradient, sizes_.place_of(action), buffer});
                     if (sent != occupant.end())
                         add(last_compute, sent->second, EdgeKind::buffer_sent,
-                            gradient ? Ring::input_gradients : Ring::outputs, action.stage);
+                            gradient ? Ring::input_gradients : Ring::outputs, sizes_.place_of(action));
                     break;
                 }
                 case InstructionKind::send_activation:
                 case InstructionKind::send_gradient: {
                     const bool gradient = instruction.kind == InstructionKind::send_gradient;
-                    occupant[{gradient, action.stage, instruction.buffer}] =
-                        message_of(gradient, action.stage, action.micro_batch);
+                    occupant[{gradient, sizes_.place_of(action), instruction.buffer}] =
+                        message_at(gradient, action.stage, action.micro_batch);
                     break;
                 }
                 case InstructionKind::reduce_gradients:
@@ -154,59 +167,39 @@ int EventGraph::waiting_node(int edge) const {
            1;
 }
 
-EventGraph::Times EventGraph::evaluate(const Durations& durations) const {
+std::vector<bool> EventGraph::started() const {
     const std::size_t count = nodes_.size();
-    Times times{std::vector<double>(count), std::vector<double>(count), std::vector<int>(count, -1), false,
-                std::vector<bool>(count)};
+    std::vector<bool> started(count);
     std::vector<int> out_begin(count + 1, 0), waiting(count);
     for (const Edge& edge : edges_) ++out_begin[at(edge.from) + 1];
     for (std::size_t i = 1; i <= count; ++i) out_begin[i] += out_begin[i - 1];
-    std::vector<int> out(edges_.size()), next(out_begin.begin(), out_begin.end() - 1);
-    std::vector<int> ready;
+    std::vector<int> out(edges_.size()), next(out_begin.begin(), out_begin.end() - 1), ready;
     for (std::size_t node = 0; node < count; ++node) {
         waiting[node] = edge_begin_[node + 1] - edge_begin_[node];
         if (waiting[node] == 0) ready.push_back(static_cast<int>(node));
         for (int e = edge_begin_[node]; e < edge_begin_[node + 1]; ++e)
             out[at(next[at(edges_[at(e)].from)]++)] = static_cast<int>(node);
     }
-    std::size_t finished = 0;
-    while (finished < ready.size()) {
-        const std::size_t node = at(ready[finished++]);
-        double start = 0;
-        for (int e = edge_begin_[node]; e < edge_begin_[node + 1]; ++e) {
-            const double end = times.end[at(edges_[at(e)].from)];
-            if (times.last_edge[node] >= 0 && end <= start) continue;
-            start = std::max(start, end);
-            times.last_edge[node] = e;
-        }
-        const Action& action = nodes_[node].action;
-        const std::size_t stage = at(action.stage);
-        double duration = durations.transfer;
-        if (!nodes_[node].message) {
-            duration = action.kind == ActionKind::F   ? durations.forward[stage]
-                       : action.kind == ActionKind::I ? durations.input_gradient[stage]
-                       : action.kind == ActionKind::W
-                           ? durations.weight_gradient[stage]
-                           : durations.input_gradient[stage] + durations.weight_gradient[stage];
-        }
-        times.start[node] = start;
-        times.end[node] = start + duration;
-        times.done[node] = true;
+    while (!ready.empty()) {
+        const std::size_t node = at(ready.back());
+        ready.pop_back();
+        started[node] = true;
         for (int o = out_begin[node]; o < out_begin[node + 1]; ++o)
             if (--waiting[at(out[at(o)])] == 0) ready.push_back(out[at(o)]);
     }
-    times.complete = finished == count;
-    return times;
+    return started;
 }
 
-std::vector<int> EventGraph::cycle(const Times& times) const {
+std::vector<int> EventGraph::find_cycle() const {
+    const std::vector<bool> started = this->started();
+    const auto stuck = std::find(started.begin(), started.end(), false);
+    if (stuck == started.end()) return {};
+    int node = static_cast<int>(stuck - started.begin());
     std::vector<int> path, position(nodes_.size(), -1);
-    int node = static_cast<int>(std::find(times.done.begin(), times.done.end(), false) - times.done.begin());
-    ESCALIER_CHECK(node < static_cast<int>(nodes_.size()), "a finished schedule has no cycle");
     while (position[at(node)] < 0) {
         position[at(node)] = static_cast<int>(path.size());
         int edge = edge_begin_[at(node)];
-        while (times.done[at(edges_[at(edge)].from)]) ++edge;
+        while (started[at(edges_[at(edge)].from)]) ++edge;
         path.push_back(edge);
         node = edges_[at(edge)].from;
     }

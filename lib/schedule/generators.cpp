@@ -123,7 +123,7 @@ Schedule generate(const GenerateOptions& options) {
 Schedule forward_only(Schedule schedule) {
     for (auto& actions : schedule.ranks)
         std::erase_if(actions, [](const Action& action) { return action.kind != ActionKind::F; });
-    return schedule;
+    return flattened(std::move(schedule));
 }
 
 }  // namespace escalier::schedule

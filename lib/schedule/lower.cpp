@@ -1,64 +1,78 @@
 #include "schedule/lower.h"
 
-#include <algorithm>
-
 #include "core/check.h"
 #include "schedule/assign.h"
 #include "schedule/check.h"
 #include "schedule/event_graph.h"
+#include "schedule/walk.h"
 
 namespace escalier::schedule {
 namespace {
 
-double last_end(const EventGraph::Times& times) {
-    return *std::max_element(times.end.begin(), times.end.end());
+// Some action uses what a later action of the same rank makes.
+bool uses_before_made(const Schedule& schedule) {
+    const auto cells =
+        static_cast<std::size_t>(schedule.stages()) * static_cast<std::size_t>(schedule.micro_batches);
+    std::vector<bool> forward(cells), backward(cells);
+    const auto made = [&](std::vector<bool>& what, int stage, int mb) -> std::vector<bool>::reference {
+        return what[static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule.micro_batches) +
+                    static_cast<std::size_t>(mb)];
+    };
+    for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+        for (const Action& action : schedule.ranks[rank]) {
+            const auto local = [&](int stage) {
+                return stage >= 0 && stage < schedule.stages() &&
+                       schedule.rank_of(stage, schedule.copy_of(action.micro_batch)) ==
+                           static_cast<int>(rank);
+            };
+            if (action.kind == ActionKind::W) continue;
+            const bool is_forward = action.kind == ActionKind::F;
+            std::vector<bool>& what = is_forward ? forward : backward;
+            const int source = is_forward ? action.stage - 1 : action.stage + 1;
+            if (local(source) && !made(what, source, action.micro_batch)) return true;
+            made(what, action.stage, action.micro_batch) = true;
+        }
+    }
+    return false;
 }
 
-// The edges of one longest path, from its end.
-std::vector<int> critical_path(const EventGraph& graph, const EventGraph::Times& times) {
-    std::vector<int> path;
-    std::size_t node =
-        static_cast<std::size_t>(std::max_element(times.end.begin(), times.end.end()) - times.end.begin());
-    while (times.last_edge[node] >= 0) {
-        path.push_back(times.last_edge[node]);
-        node = static_cast<std::size_t>(graph.edges()[static_cast<std::size_t>(path.back())].from);
+// One more buffer for every ring that the programs stand still for, or that the longest path waits for.
+void grow(RingSizes& sizes, const Schedule& schedule, const std::vector<Program>& programs,
+          const Walk& walked) {
+    std::vector<std::pair<int, Ring>> rings = walked.critical_rings;
+    if (!walked.complete) {
+        const EventGraph graph(schedule, programs);
+        for (const int index : graph.find_cycle()) {
+            const Edge& edge = graph.edges()[static_cast<std::size_t>(index)];
+            if (edge.kind == EdgeKind::posted || edge.kind == EdgeKind::buffer_sent)
+                rings.emplace_back(edge.place, edge.ring);
+        }
     }
-    return path;
-}
-
-// One more buffer for every ring that the path waits for.
-void grow(RingSizes& sizes, const EventGraph& graph, const std::vector<int>& path) {
-    RingSizes grown = sizes;
-    bool any = false;
-    for (const int index : path) {
-        const Edge& edge = graph.edges()[static_cast<std::size_t>(index)];
-        if (edge.kind != EdgeKind::posted && edge.kind != EdgeKind::buffer_sent) continue;
-        ring_size(grown, edge.stage, edge.ring) = ring_size(sizes, edge.stage, edge.ring) + 1;
-        any = true;
-    }
-    ESCALIER_CHECK(any, "buffers slow a schedule down, yet none lies on its critical path");
-    sizes = grown;
+    ESCALIER_CHECK(!rings.empty(), "buffers slow a schedule down, yet none lies on its critical path");
+    for (const auto& [place, ring] : rings) ++ring_size(sizes, place, ring);
 }
 
 }  // namespace
 
-std::vector<Program> lower(const Schedule& schedule) {
+std::vector<Program> lower_with_least_rings(const Schedule& schedule) {
     check_complete(schedule, pass_of(schedule));
-    const EventGraph unlimited(schedule);
-    RingSizes sizes = least_ring_sizes(schedule);
-    std::vector<Program> programs = assign(schedule, sizes);
+    if (uses_before_made(schedule)) EventGraph(schedule).refuse_cycle(schedule.kind);
+    return assign(schedule, least_ring_sizes(schedule));
+}
+
+std::vector<Program> lower(const Schedule& schedule) {
+    std::vector<Program> programs = lower_with_least_rings(schedule);
     const auto durations = Durations::uniform(schedule.stages(), 1, 1, 1, 0);
-    const EventGraph::Times fastest = unlimited.evaluate(durations);
-    unlimited.require_complete(fastest, schedule.kind);
+    const Walk fastest = walk(schedule, programs, durations, {.unlimited = true});
+    if (!fastest.complete) EventGraph(schedule).refuse_cycle(schedule.kind);
+    RingSizes sizes = least_ring_sizes(schedule);
     constexpr double rounding = 1e-9;
     for (;;) {
-        const EventGraph graph(schedule, programs);
-        const EventGraph::Times times = graph.evaluate(durations);
-        if (times.complete && last_end(times) <= last_end(fastest) + rounding) break;
-        grow(sizes, graph, times.complete ? critical_path(graph, times) : graph.cycle(times));
+        const Walk walked = walk(schedule, programs, durations, {.find_rings = true});
+        if (walked.complete && walked.end <= fastest.end + rounding) return programs;
+        grow(sizes, schedule, programs, walked);
         programs = assign(schedule, sizes);
     }
-    return programs;
 }
 
 Program lower(const Schedule& schedule, int pp_rank) {

@@ -5,6 +5,7 @@
 #include "schedule/check.h"
 #include "schedule/event_graph.h"
 #include "schedule/lower.h"
+#include "schedule/walk.h"
 
 namespace escalier::schedule {
 namespace {
@@ -19,15 +20,15 @@ int peak(const std::vector<Action>& actions, ActionKind last) {
     return most;
 }
 
-std::vector<bool> ascending_stages(const Schedule& schedule) {
-    std::vector<bool> ascending(static_cast<std::size_t>(schedule.stages()), true);
+std::vector<bool> ascending_places(const Schedule& schedule) {
+    std::vector<bool> ascending(static_cast<std::size_t>(schedule.places()), true);
     std::vector<int> latest(ascending.size(), -1);
     for (const auto& actions : schedule.ranks) {
         for (const Action& action : actions) {
             if (action.kind != ActionKind::B && action.kind != ActionKind::W) continue;
-            const auto stage = static_cast<std::size_t>(action.stage);
-            if (action.micro_batch < latest[stage]) ascending[stage] = false;
-            latest[stage] = action.micro_batch;
+            const auto place = static_cast<std::size_t>(schedule.place_of(action));
+            if (action.micro_batch < latest[place]) ascending[place] = false;
+            latest[place] = action.micro_batch;
         }
     }
     return ascending;
@@ -37,16 +38,17 @@ std::vector<bool> ascending_stages(const Schedule& schedule) {
 
 Proof prove(const Schedule& schedule, const std::vector<Program>& programs) {
     check_complete(schedule, Pass::training);
-    const EventGraph graph(schedule, programs);
-    graph.require_complete(graph.evaluate(Durations::uniform(schedule.stages(), 1, 1, 1, 0)), schedule.kind);
+    const Walk walked = walk(schedule, programs, Durations::uniform(schedule.stages(), 1, 1, 1, 0));
+    if (!walked.complete) EventGraph(schedule, programs).refuse_cycle(schedule.kind);
     Proof proof;
     for (const auto& actions : schedule.ranks) {
         proof.peak_until_weight.push_back(peak(actions, ActionKind::W));
         proof.peak_until_input.push_back(peak(actions, ActionKind::I));
     }
-    proof.ascending = ascending_stages(schedule);
-    proof.exact = std::find(proof.ascending.begin(), proof.ascending.end(), false) == proof.ascending.end();
-    proof.messages = graph.messages();
+    proof.ascending = ascending_places(schedule);
+    proof.exact = schedule.copies() == 1 &&
+                  std::find(proof.ascending.begin(), proof.ascending.end(), false) == proof.ascending.end();
+    proof.messages = walked.messages;
     return proof;
 }
 

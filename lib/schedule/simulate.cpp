@@ -3,30 +3,27 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "schedule/check.h"
 #include "schedule/event_graph.h"
+#include "schedule/lower.h"
+#include "schedule/walk.h"
 
 namespace escalier::schedule {
 namespace {
 
-Timeline timeline_of(const Schedule& schedule, const EventGraph& graph, const Durations& durations) {
-    const auto stages = static_cast<std::size_t>(schedule.stages());
-    ESCALIER_CHECK(durations.forward.size() == stages && durations.input_gradient.size() == stages &&
-                       durations.weight_gradient.size() == stages,
-                   "durations are given per stage");
-    const EventGraph::Times times = graph.evaluate(durations);
-    graph.require_complete(times, schedule.kind);
+Timeline timeline_of(const Schedule& schedule, const Walk& walked) {
+    if (!walked.complete) EventGraph(schedule).refuse_cycle(schedule.kind);
     Timeline timeline;
-    timeline.messages = graph.messages();
+    timeline.messages = walked.messages;
     double all_busy = 0;
-    for (int rank = 0; rank < schedule.pp; ++rank) {
-        auto node = static_cast<std::size_t>(graph.first_node(rank));
+    for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+        const std::vector<Action>& actions = schedule.ranks[rank];
         std::vector<TimedAction> row;
+        row.reserve(actions.size());
         double busy = 0;
-        for (const Action& action : schedule.ranks[static_cast<std::size_t>(rank)]) {
-            row.push_back({action, times.start[node], times.end[node]});
-            busy += times.end[node] - times.start[node];
-            ++node;
+        for (std::size_t i = 0; i < actions.size(); ++i) {
+            const Span& span = walked.computes[rank][i];
+            row.push_back({actions[i], span.start, span.end});
+            if (i == 0 || !actions[i - 1].overlaps_next) busy += span.end - span.start;
         }
         if (!row.empty()) {
             timeline.makespan = std::max(timeline.makespan, row.back().end);
@@ -44,6 +41,13 @@ Timeline timeline_of(const Schedule& schedule, const EventGraph& graph, const Du
     return timeline;
 }
 
+void check_durations(const Schedule& schedule, const Durations& durations) {
+    const auto stages = static_cast<std::size_t>(schedule.stages());
+    ESCALIER_CHECK(durations.forward.size() == stages && durations.input_gradient.size() == stages &&
+                       durations.weight_gradient.size() == stages,
+                   "durations are given per stage");
+}
+
 }  // namespace
 
 Durations Durations::uniform(int stages, double forward, double input_gradient, double weight_gradient,
@@ -54,14 +58,24 @@ Durations Durations::uniform(int stages, double forward, double input_gradient, 
 }
 
 Timeline simulate(const Schedule& schedule, const Durations& durations) {
-    check_complete(schedule, pass_of(schedule));
-    return timeline_of(schedule, EventGraph(schedule), durations);
+    check_durations(schedule, durations);
+    return timeline_of(schedule,
+                       walk(schedule, lower_with_least_rings(schedule), durations, {.unlimited = true}));
 }
 
 Timeline simulate(const Schedule& schedule, const std::vector<Program>& programs,
                   const Durations& durations) {
-    check_complete(schedule, pass_of(schedule));
-    return timeline_of(schedule, EventGraph(schedule, programs), durations);
+    check_durations(schedule, durations);
+    return timeline_of(schedule, walk(schedule, programs, durations));
+}
+
+Timeline replay(const Schedule& schedule, const std::vector<Program>& programs,
+                const std::vector<std::vector<double>>& durations, double transfer) {
+    ESCALIER_CHECK(durations.size() == schedule.ranks.size(), "recorded durations are given per rank");
+    for (std::size_t rank = 0; rank < durations.size(); ++rank)
+        ESCALIER_CHECK(durations[rank].size() == schedule.ranks[rank].size(),
+                       "recorded durations are given per action");
+    return timeline_of(schedule, walk(schedule, programs, durations, transfer));
 }
 
 }  // namespace escalier::schedule

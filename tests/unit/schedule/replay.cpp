@@ -10,7 +10,7 @@
 namespace escalier::schedule {
 namespace {
 
-using Ticket = std::pair<int, int>;  // stage that uses a buffer's content, micro-batch
+using Ticket = std::pair<int, int>;  // place that uses a buffer's content, micro-batch
 
 // One buffer or slot: whose content it holds or awaits.
 struct Buffer {
@@ -41,7 +41,7 @@ class Replay {
             for (const Action& action : actions) forward_pass_ &= action.kind == ActionKind::F;
         for (const Program& program : programs) {
             for (const StageBuffers& chunk : program.chunks) {
-                const int s = chunk.stage;
+                const int s = chunk.copy * schedule.stages() + chunk.stage;
                 make(Store::inputs, s, chunk.inputs);
                 make(Store::outputs, s, chunk.outputs);
                 make(Store::output_gradients, s, chunk.output_gradients);
@@ -73,14 +73,14 @@ class Replay {
     }
 
  private:
-    void make(Store store, int stage, int count) {
-        buffers_[{store, stage}].resize(static_cast<std::size_t>(count));
+    void make(Store store, int place, int count) {
+        buffers_[{store, place}].resize(static_cast<std::size_t>(count));
     }
     void fail(const std::string& what, const Action& action) {
         if (fault_.empty()) fault_ = what + " in " + cell(action);
     }
-    Buffer* find(Store store, int stage, int index, const Action& action) {
-        auto& ring = buffers_[{store, stage}];
+    Buffer* find(Store store, int place, int index, const Action& action) {
+        auto& ring = buffers_[{store, place}];
         if (index < 0 || index >= static_cast<int>(ring.size())) {
             fail("buffer index " + std::to_string(index) + " outside its ring of " +
                      std::to_string(ring.size()),
@@ -109,9 +109,15 @@ class Replay {
         const Instruction& instruction = programs_[r].instructions[position_[r]];
         const Action& a = instruction.action;
         if (instruction.kind == InstructionKind::compute) {
-            if (!compute(instruction)) return false;
+            const Instruction* second = a.overlaps_next ? &instruction + 1 : nullptr;
+            if (!can_compute(instruction) || (second != nullptr && !can_compute(*second))) return false;
+            compute(instruction);
+            if (second != nullptr) {
+                compute(*second);
+                ++position_[r];
+            }
         } else if (instruction.kind == InstructionKind::reduce_gradients) {
-            if (!reduced_.insert(a.stage).second) fail("a second reduction", a);
+            if (!reduced_.insert(schedule_.place_of(a)).second) fail("a second reduction", a);
         } else {
             communicate(r, instruction);
         }
@@ -121,20 +127,21 @@ class Replay {
 
     void communicate(std::size_t rank, const Instruction& instruction) {
         const Action& a = instruction.action;
+        const int place = schedule_.place_of(a);
         const bool activation = instruction.kind == InstructionKind::receive_activation ||
                                 instruction.kind == InstructionKind::send_activation;
         const bool receives = instruction.kind == InstructionKind::receive_activation ||
                               instruction.kind == InstructionKind::receive_gradient;
         if (receives) {
             Buffer* buffer =
-                find(activation ? Store::inputs : Store::output_gradients, a.stage, instruction.buffer, a);
-            hold(buffer, {a.stage, a.micro_batch}, false, a);
-            channels_[{activation, a.stage}].receives.push_back({{a.stage, a.micro_batch}, buffer});
+                find(activation ? Store::inputs : Store::output_gradients, place, instruction.buffer, a);
+            hold(buffer, {place, a.micro_batch}, false, a);
+            channels_[{activation, place}].receives.push_back({{place, a.micro_batch}, buffer});
             return;
         }
-        const Ticket ticket{activation ? a.stage + 1 : a.stage - 1, a.micro_batch};
+        const Ticket ticket{activation ? place + 1 : place - 1, a.micro_batch};
         Buffer* buffer =
-            find(activation ? Store::outputs : Store::input_gradients, a.stage, instruction.buffer, a);
+            find(activation ? Store::outputs : Store::input_gradients, place, instruction.buffer, a);
         expect(buffer, ticket, a);
         channels_[{activation, ticket.first}].sends.push_back({ticket, buffer});
         if (options_.blocking_sends) blocked_[rank].insert({activation, ticket.first, ticket.second});
@@ -159,36 +166,60 @@ class Replay {
         return moved;
     }
 
-    bool waits_for(Store store, int stage, int index, const Action& action) {
-        Buffer* buffer = find(store, stage, index, action);
+    bool waits_for(Store store, int index, const Action& action) {
+        const int place = schedule_.place_of(action);
+        Buffer* buffer = find(store, place, index, action);
         return buffer != nullptr && buffer->held && !buffer->ready &&
-               buffer->content == Ticket{action.stage, action.micro_batch};
+               buffer->content == Ticket{place, action.micro_batch};
+    }
+
+    // Where an action writes what a neighbour uses; null buffer: nowhere.
+    struct Target {
+        bool makes = false, local = false;
+        int place = -1;  // that uses it
+        Buffer* buffer = nullptr;
+    };
+    Target target_of(const Instruction& instruction) {
+        const Action& a = instruction.action;
+        const Binding& b = instruction.binding;
+        const bool forward = a.kind == ActionKind::F;
+        Target target;
+        target.makes = forward ? a.stage + 1 < schedule_.stages() : a.kind != ActionKind::W && a.stage > 0;
+        if (!target.makes) return target;
+        const int s = schedule_.place_of(a);
+        target.place = forward ? s + 1 : s - 1;
+        target.local = forward ? b.output_is_next_input : b.input_gradient_is_previous;
+        if (target.local != (schedule_.rank_of_place(target.place) == schedule_.rank_of_place(s)))
+            fail("local hand-over is bound wrongly", a);
+        const Store store = forward ? (target.local ? Store::inputs : Store::outputs)
+                                    : (target.local ? Store::output_gradients : Store::input_gradients);
+        target.buffer =
+            find(store, target.local ? target.place : s, forward ? b.output : b.input_gradient, a);
+        return target;
+    }
+
+    bool can_compute(const Instruction& instruction) {
+        const Action& a = instruction.action;
+        const Binding& b = instruction.binding;
+        const bool first = a.stage == 0, last = a.stage == schedule_.stages() - 1;
+        const bool forward = a.kind == ActionKind::F;
+        const bool input_backward = a.kind == ActionKind::I || a.kind == ActionKind::B;
+        if (forward && !first && waits_for(Store::inputs, b.input, a)) return false;
+        if (input_backward && !last && waits_for(Store::output_gradients, b.output_gradient, a)) return false;
+        const Target target = target_of(instruction);
+        return target.local || target.buffer == nullptr || !target.buffer->held;  // else: not sent yet
     }
 
     // What F, and the two halves of the backward, take, read and give back (program.h).
-    bool compute(const Instruction& instruction) {
+    void compute(const Instruction& instruction) {
         const Action& a = instruction.action;
         const Binding& b = instruction.binding;
-        const int s = a.stage, m = a.micro_batch;
-        const bool first = s == 0, last = s == schedule_.stages() - 1;
+        const int s = schedule_.place_of(a), m = a.micro_batch;
+        const bool first = a.stage == 0, last = a.stage == schedule_.stages() - 1;
         const bool forward = a.kind == ActionKind::F;
         const bool input_backward = a.kind == ActionKind::I || a.kind == ActionKind::B;
         const bool weight_backward = a.kind == ActionKind::W || a.kind == ActionKind::B;
-        if (forward && !first && waits_for(Store::inputs, s, b.input, a)) return false;
-        if (input_backward && !last && waits_for(Store::output_gradients, s, b.output_gradient, a))
-            return false;
-        Buffer* made = nullptr;
-        const int target = forward ? s + 1 : s - 1;
-        const bool makes = forward ? !last : input_backward && !first;
-        if (makes) {
-            const bool local = forward ? b.output_is_next_input : b.input_gradient_is_previous;
-            if (local != (schedule_.rank_of(target) == schedule_.rank_of(s)))
-                fail("local hand-over is bound wrongly", a);
-            const Store store = forward ? (local ? Store::inputs : Store::outputs)
-                                        : (local ? Store::output_gradients : Store::input_gradients);
-            made = find(store, local ? target : s, forward ? b.output : b.input_gradient, a);
-            if (!local && made != nullptr && made->held) return false;  // not sent yet
-        }
+        const Target target = target_of(instruction);
         const Ticket own{s, m};
         Buffer* input = !first && (forward || input_backward) ? find(Store::inputs, s, b.input, a) : nullptr;
         Buffer* gradient =
@@ -199,7 +230,7 @@ class Replay {
             forward ? nullptr : find(Store::output_gradient_slots, s, b.output_gradient_slot, a);
         expect(input, own, a);
         expect(gradient, own, a);
-        if (makes) hold(made, {target, m}, true, a);
+        if (target.makes) hold(target.buffer, {target.place, m}, true, a);
         if (forward) {
             hold(slot, own, true, a);
             hold(linear, own, true, a);
@@ -219,17 +250,16 @@ class Replay {
             release(og_slot);
         }
         if (weight_backward && reduced_.count(s) != 0) fail("a gradient after its reduction", a);
-        return true;
     }
 
     void check_end() {
         for (const auto& [key, ring] : buffers_)
             for (const Buffer& buffer : ring)
-                if (buffer.held) fault_ = "stage " + std::to_string(key.second) + " leaves a buffer held";
+                if (buffer.held) fault_ = "place " + std::to_string(key.second) + " leaves a buffer held";
         for (const auto& [key, channel] : channels_)
             if (!channel.sends.empty() || !channel.receives.empty()) fault_ = "a message was left over";
-        const auto stages = static_cast<std::size_t>(schedule_.stages());
-        if (reduced_.size() != (forward_pass_ ? 0 : stages)) fault_ = "a stage was not reduced";
+        const auto places = static_cast<std::size_t>(schedule_.places());
+        if (reduced_.size() != (forward_pass_ ? 0 : places)) fault_ = "a place was not reduced";
     }
 
     const Schedule& schedule_;
@@ -237,8 +267,8 @@ class Replay {
     ReplayOptions options_;
     std::mt19937 random_;
     bool forward_pass_ = true;
-    std::map<std::pair<Store, int>, std::vector<Buffer>> buffers_;
-    std::map<std::pair<bool, int>, Channel> channels_;  // (activation, receiving stage)
+    std::map<std::pair<Store, int>, std::vector<Buffer>> buffers_;  // by place
+    std::map<std::pair<bool, int>, Channel> channels_;              // (activation, receiving place)
     std::vector<std::size_t> position_;
     std::vector<std::set<std::tuple<bool, int, int>>> blocked_;  // messages that a rank stands still for
     std::set<int> reduced_;
