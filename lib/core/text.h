@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 
 namespace escalier {
@@ -13,6 +14,13 @@ inline std::string grouped(std::int64_t value) {
     for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > first; at -= 3)
         digits.insert(static_cast<std::size_t>(at), ",");
     return digits;
+}
+
+// 0.33333 -> "33.3 %"
+inline std::string percent(double share) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+    return text;
 }
 
 }  // namespace escalier

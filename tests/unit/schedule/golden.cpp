@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "schedule/render.h"
+#include "schedule/csv.h"
 
 namespace escalier::schedule {
 namespace {
