@@ -1,5 +1,6 @@
 #include "schedule_command.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iostream>
@@ -78,8 +79,10 @@ Schedule make_schedule(const ScheduleArguments& arguments) {
     if (!arguments.file.empty()) return read_file(arguments);
     if (arguments.kind.empty()) {
         std::string known;
+        std::size_t widest = 0;
+        for (const auto& kind : schedule::kinds()) widest = std::max(widest, kind.name.size());
         for (const auto& kind : schedule::kinds())
-            known += "\n  " + std::string(kind.name) + std::string(8 - kind.name.size(), ' ') +
+            known += "\n  " + std::string(kind.name) + std::string(widest + 2 - kind.name.size(), ' ') +
                      std::string(kind.description) + " (" + std::string(kind.constraint) + ")";
         throw ConfigError("which schedule? Name one, or a file with --from:" + known);
     }
@@ -87,9 +90,10 @@ Schedule make_schedule(const ScheduleArguments& arguments) {
     options.kind = arguments.kind;
     options.backward = schedule::parse_backward_order(arguments.backward);
     options.pp = arguments.pp;
-    options.chunks = arguments.chunks == 0 ? 1 : arguments.chunks;
     options.micro_batches = arguments.micro_batches;
-    if (schedule::find_kind(options.kind) != nullptr && (options.pp == 0 || options.micro_batches == 0))
+    const schedule::Kind* kind = schedule::find_kind(options.kind);
+    options.chunks = arguments.chunks == 0 && kind != nullptr ? kind->default_chunks : arguments.chunks;
+    if (kind != nullptr && (options.pp == 0 || options.micro_batches == 0))
         throw ConfigError(std::string(options.pp == 0 ? "--stages" : "--micro-batches") +
                           " is missing; for instance --stages 4 --micro-batches 8");
     return schedule::generate(options);
@@ -157,7 +161,9 @@ void add_schedule_command(CLI::App& app, std::function<int()>& action) {
         ->check(whole_number(1, most_schedule_cells));
     command->add_option("--micro-batches", arguments->micro_batches, "micro-batches per step")
         ->check(whole_number(1, most_schedule_cells));
-    command->add_option("--chunks", arguments->chunks, "stages per pipeline rank (default 1)")
+    command
+        ->add_option("--chunks", arguments->chunks,
+                     "stages per pipeline rank (default: what the schedule needs)")
         ->check(whole_number(1, most_schedule_cells));
     command->add_option("--backward", arguments->backward, "gpipe's backward order: fifo or lifo")
         ->capture_default_str();

@@ -142,12 +142,6 @@ class Squeezer {
 
 }  // namespace
 
-std::string v_memory_problem(const GenerateOptions& options) {
-    if (options.chunks == 2) return "";
-    return "it has two chunks per rank, down and up a V, found chunks " + std::to_string(options.chunks) +
-           "; set chunks to 2";
-}
-
 Schedule v_half(const GenerateOptions& options) {
     return Squeezer(options, v_half_block(options.pp)).run();
 }

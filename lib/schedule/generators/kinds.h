@@ -12,10 +12,22 @@ namespace escalier::schedule::generators {
 Schedule empty_schedule(const GenerateOptions& options, Placement placement);
 
 std::string one_chunk_problem(const GenerateOptions& options);
-std::string v_memory_problem(const GenerateOptions& options);
+std::string two_chunks_problem(const GenerateOptions& options);
+std::string bfs_problem(const GenerateOptions& options);
+std::string interleaved_problem(const GenerateOptions& options);
+std::string interleaved_zb_problem(const GenerateOptions& options);
+std::string dualpipe_problem(const GenerateOptions& options);
 
 Schedule gpipe(const GenerateOptions& options);
 Schedule one_forward_one_backward(const GenerateOptions& options);
+Schedule interleaved(const GenerateOptions& options);
+Schedule bfs(const GenerateOptions& options);
+Schedule zb_h1(const GenerateOptions& options);
+Schedule zb_h2(const GenerateOptions& options);
+Schedule interleaved_zb(const GenerateOptions& options);
+Schedule zbv(const GenerateOptions& options);
+Schedule dualpipe(const GenerateOptions& options);
+Schedule dualpipev(const GenerateOptions& options);
 
 // Most activations alive per rank (from F to W, in units of one stage's): at most P + 2 and 2P/3 + 8/3, where
 // 1f1b has 2P. At F = I = W their idle share is near a half and two thirds of 1f1b's for M >= 4P.

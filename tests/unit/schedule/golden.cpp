@@ -48,8 +48,12 @@ std::vector<Metrics> read_metrics() {
         std::vector<std::string> f;
         std::istringstream cells(line);
         for (std::string text; std::getline(cells, text, ',');) f.push_back(text);
-        all.push_back({f.at(0), f.at(1), std::stod(f.at(2)), std::stod(f.at(3)), std::stod(f.at(4)),
-                       std::stod(f.at(5)), std::stod(f.at(7)), std::stod(f.at(8)), std::stod(f.at(9)),
+        const double forward = std::stod(f.at(2)), input_gradient = std::stod(f.at(3)),
+                     weight_gradient = std::stod(f.at(4));
+        const double pair_factor =
+            f.at(6).empty() ? 1 : std::stod(f.at(6)) / (forward + input_gradient + weight_gradient);
+        all.push_back({f.at(0), f.at(1), forward, input_gradient, weight_gradient, std::stod(f.at(5)),
+                       pair_factor, std::stod(f.at(7)), std::stod(f.at(8)), std::stod(f.at(9)),
                        numbers<double>(f.at(10)), numbers<int>(f.at(11)), numbers<int>(f.at(12)),
                        std::stoi(f.at(13))});
     }

@@ -13,7 +13,7 @@ std::vector<std::string> order_files(const std::string& prefix);  // sorted; "" 
 
 struct Metrics {
     std::string file, set;
-    double forward, input_gradient, weight_gradient, transfer;
+    double forward, input_gradient, weight_gradient, transfer, pair_factor;
     double makespan, span, span_idle_share;
     std::vector<double> idle;
     std::vector<int> peak_until_weight, peak_until_input;

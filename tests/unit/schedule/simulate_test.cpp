@@ -13,25 +13,28 @@ namespace {
 
 TEST(Simulate, ReproducesThePublishedFiguresOfEveryOrder) {
     const std::vector<Metrics> all = read_metrics();
-    ASSERT_GE(all.size(), 3u * 40u);
+    ASSERT_EQ(all.size(), 3 * order_files("").size());
     for (const Metrics& expected : all) {
         SCOPED_TRACE(expected.file + " " + expected.set);
         const Schedule schedule = read_order(expected.file);
-        const auto durations =
-            Durations::uniform(schedule.stages(), expected.forward, expected.input_gradient,
-                               expected.weight_gradient, expected.transfer);
+        Durations durations = Durations::uniform(schedule.stages(), expected.forward, expected.input_gradient,
+                                                 expected.weight_gradient, expected.transfer);
+        durations.pair_factor = expected.pair_factor;
         const Timeline timeline = simulate(schedule, durations);
         EXPECT_NEAR(timeline.makespan, expected.makespan, 1e-6);
         EXPECT_NEAR(timeline.span, expected.span, 1e-6);
-        EXPECT_NEAR(timeline.span_idle_share, expected.span_idle_share, 1e-6);
+        // Rank 0's; with overlapped pairs some ranks are busy for longer than others.
+        EXPECT_NEAR((timeline.span - timeline.busy[0]) / timeline.span, expected.span_idle_share, 1e-6);
         EXPECT_EQ(timeline.messages, expected.messages);
         ASSERT_EQ(timeline.idle.size(), expected.idle.size());
-        double mean = 0;
+        double mean = 0, mean_of_span = 0;
         for (std::size_t rank = 0; rank < expected.idle.size(); ++rank) {
             EXPECT_NEAR(timeline.idle[rank], expected.idle[rank], 1e-6);
-            mean += timeline.idle[rank] / static_cast<double>(expected.idle.size());
+            mean += timeline.idle[rank] / schedule.pp;
+            mean_of_span += (timeline.span - timeline.busy[rank]) / timeline.span / schedule.pp;
         }
         EXPECT_NEAR(timeline.idle_share, mean, 1e-12);
+        EXPECT_NEAR(timeline.span_idle_share, mean_of_span, 1e-12);
         const Proof proof = prove(schedule);
         EXPECT_EQ(proof.peak_until_weight, expected.peak_until_weight);
         EXPECT_EQ(proof.peak_until_input, expected.peak_until_input);
