@@ -36,6 +36,10 @@ class Stage {
     // The segments of an action kind, the same for every micro-batch; fixed from construction on.
     virtual std::span<const Segment> segments(schedule::ActionKind kind) const = 0;
     virtual void run(int segment, const StageIo& io) = 0;
+    // A collective that can run behind another stage's compute: begins it and returns true; finish() ends it
+    // before this stage's next segment. False: nothing was begun, run() it.
+    virtual bool start(int /*segment*/, const StageIo& /*io*/) { return false; }
+    virtual void finish(int /*segment*/, const StageIo& /*io*/) {}
 };
 
 }  // namespace escalier::model

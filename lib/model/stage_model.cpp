@@ -23,8 +23,17 @@ StageExtent extent_of(const parallel::StagePart& part, const RecomputePlan& reco
 
 }  // namespace
 
-RankShared::RankShared(const ModelContext& c, device::Arenas& arenas)
+RankShared::RankShared(const ModelContext& c, device::Arenas& arenas, bool background_sums)
     : scratch(take_block_scratch(arenas.workspace, c)) {
+    if (background_sums && c.tp.size() > 1) {
+        const auto sum_of = [&](TensorView x) -> std::unique_ptr<comm::AllReduce> {
+            const TensorView sum_scratch =
+                arenas.workspace.take(DType::f32, {c.tp.all_reduce_scratch_elements(x.elements())});
+            return arenas.workspace.measuring() ? nullptr : c.tp.make_all_reduce(x, sum_scratch);
+        };
+        delta_sum = sum_of(scratch.delta);
+        dnorm_sum = sum_of(scratch.dnorm);
+    }
     if (c.gpt2()) return;
     rope_table = arenas.workspace.take(DType::f32, {c.shape.sequence, c.shape.head_size});
     if (arenas.workspace.measuring()) return;
@@ -171,8 +180,32 @@ void StageModel::run(int segment, const StageIo& io) {
     const auto at = static_cast<std::size_t>(segment);
     label_ = plan.segments[at].label.c_str();
     (this->*plan.functions[at])(plan.indices[at], io);
-    if (at + 1 < plan.segments.size()) return;
+    conclude(segment, io);
+}
+
+comm::AllReduce* StageModel::background_sum(int segment, const StageIo& io) const {
+    const Function function = plan_of(io.action.kind).functions[static_cast<std::size_t>(segment)];
+    if (function == &StageModel::reduce_delta) return shared_.delta_sum.get();
+    if (function == &StageModel::reduce_dnorm) return shared_.dnorm_sum.get();
+    return nullptr;
+}
+
+bool StageModel::start(int segment, const StageIo& io) {
+    comm::AllReduce* sum = background_sum(segment, io);
+    if (sum) sum->start();
+    return sum != nullptr;
+}
+
+void StageModel::finish(int segment, const StageIo& io) {
+    background_sum(segment, io)
+        ->wait(plan_of(io.action.kind).segments[static_cast<std::size_t>(segment)].label.c_str());
+    conclude(segment, io);
+}
+
+// The last segment of an action was its accumulators' turn.
+void StageModel::conclude(int segment, const StageIo& io) {
     const ActionKind kind = io.action.kind;
+    if (static_cast<std::size_t>(segment) + 1 < plan_of(kind).segments.size()) return;
     if (kind == ActionKind::F) ++forwards_done_;
     if (kind == ActionKind::B || kind == ActionKind::I) ++input_halves_done_;
     if (kind == ActionKind::B || kind == ActionKind::W) ++weight_halves_done_;

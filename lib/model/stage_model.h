@@ -16,12 +16,15 @@
 
 namespace escalier::model {
 
-// What all stages of a rank share.
+// What all stages of a rank share; stages whose actions run interleaved (overlapped pairs) need one each.
 struct RankShared {
-    RankShared(const ModelContext& context, device::Arenas& arenas);
+    // background_sums: sums over the tensor group can run behind another stage's compute. Collective over the
+    // tensor group then.
+    RankShared(const ModelContext& context, device::Arenas& arenas, bool background_sums = false);
 
     BlockScratch scratch;
-    TensorView rope_table;  // llama only
+    TensorView rope_table;                                  // llama only
+    std::unique_ptr<comm::AllReduce> delta_sum, dnorm_sum;  // of `scratch`; null: they run at once
 };
 
 class StageModel final : public Stage {
@@ -44,6 +47,8 @@ class StageModel final : public Stage {
 
     std::span<const Segment> segments(schedule::ActionKind kind) const override;
     void run(int segment, const StageIo& io) override;
+    bool start(int segment, const StageIo& io) override;
+    void finish(int segment, const StageIo& io) override;
 
  private:
     // A segment's code: a member function and what it works on (a layer within the stage, a chunk of the
@@ -63,6 +68,8 @@ class StageModel final : public Stage {
     Plan& plan_of(schedule::ActionKind kind) { return plans_[static_cast<std::size_t>(kind)]; }
     const Plan& plan_of(schedule::ActionKind kind) const { return plans_[static_cast<std::size_t>(kind)]; }
     std::string layer_name(int layer) const;
+    comm::AllReduce* background_sum(int segment, const StageIo& io) const;
+    void conclude(int segment, const StageIo& io);
 
     BlockState forward_state(int layer, const StageIo& io) const;
     BlockState backward_state(int layer, const StageIo& io) const;

@@ -30,6 +30,17 @@ struct Chunk {
     Ring inputs, outputs, output_gradients, input_gradients;
 };
 
+// An action under way, segment by segment.
+struct Lane {
+    model::Stage& stage;
+    model::StageIo io;
+    std::size_t next = 0;        // segment
+    bool in_collective = false;  // `next` was started and is not finished
+
+    std::span<const model::Segment> segments() const { return stage.segments(io.action.kind); }
+    bool done() const { return next == segments().size(); }
+};
+
 // What the watchdog calls a wait.
 struct WaitLabel {
     char text[128];
@@ -60,8 +71,14 @@ struct Executor::State {
                       Channels& channels);
     void run(const Instruction& instruction);
     void compute(const Instruction& instruction);
+    void compute_pair(const Instruction& first, const Instruction& second);
+    model::Stage& stage_of(const Instruction& instruction) {
+        return *chunks[static_cast<std::size_t>(instruction.chunk)].stage;
+    }
     model::StageIo bind(const Instruction& instruction);
-    void run_segments(model::Stage& stage, const model::StageIo& io);
+    void run_segment(Lane& lane);
+    void advance(Lane& lane);
+    void poll_all();
     void finish(Buffer& buffer, const Action& action, bool gradient, bool sending);
     void poll_one_message();
     void drain();
@@ -147,25 +164,56 @@ model::StageIo Executor::State::bind(const Instruction& instruction) {
 }
 
 void Executor::State::compute(const Instruction& instruction) {
-    const model::StageIo io = bind(instruction);
+    Lane lane{stage_of(instruction), bind(instruction)};
     const double start = clock.now();
-    run_segments(*chunks[static_cast<std::size_t>(instruction.chunk)].stage, io);
+    while (!lane.done()) run_segment(lane);
     times.actions.push_back({instruction.action, start, clock.now()});
 }
 
-void Executor::State::run_segments(model::Stage& stage, const model::StageIo& io) {
-    const std::span<const model::Segment> segments = stage.segments(io.action.kind);
-    for (std::size_t s = 0; s < segments.size(); ++s) {
-        if (s > 0) {
-            poll_one_message();
-            if (poll) poll();
-        }
-        const double start = clock.now();
-        stage.run(static_cast<int>(s), io);
-        double& sum =
-            segments[s].type == model::SegmentType::compute ? times.compute : times.tensor_collectives;
-        sum += clock.now() - start;
+// Two actions of different chunks in turn: a collective of one runs behind a compute of the other.
+void Executor::State::compute_pair(const Instruction& first, const Instruction& second) {
+    Lane a{stage_of(first), bind(first)};
+    Lane b{stage_of(second), bind(second)};
+    const double start = clock.now();
+    while (!a.done() || !b.done()) {
+        if (!a.done()) advance(a);
+        if (!b.done()) advance(b);
     }
+    const double end = clock.now();
+    times.actions.push_back({first.action, start, end});
+    times.actions.push_back({second.action, start, end});
+}
+
+void Executor::State::run_segment(Lane& lane) {
+    if (lane.next > 0) poll_all();
+    const double start = clock.now();
+    lane.stage.run(static_cast<int>(lane.next), lane.io);
+    const bool compute = lane.segments()[lane.next].type == model::SegmentType::compute;
+    (compute ? times.compute : times.tensor_collectives) += clock.now() - start;
+    ++lane.next;
+}
+
+// One segment further; what a collective begins is ended at the lane's next turn.
+void Executor::State::advance(Lane& lane) {
+    if (lane.in_collective) {
+        const double start = clock.now();
+        lane.stage.finish(static_cast<int>(lane.next++), lane.io);
+        lane.in_collective = false;
+        times.tensor_collectives += clock.now() - start;
+        if (lane.done()) return;
+    }
+    const double start = clock.now();
+    const bool collective = lane.segments()[lane.next].type == model::SegmentType::collective;
+    lane.in_collective = collective && lane.stage.start(static_cast<int>(lane.next), lane.io);
+    if (lane.in_collective)
+        times.tensor_collectives += clock.now() - start;
+    else
+        run_segment(lane);
+}
+
+void Executor::State::poll_all() {
+    poll_one_message();
+    if (poll) poll();
 }
 
 void Executor::State::finish(Buffer& buffer, const Action& action, bool gradient, bool sending) {
@@ -226,7 +274,15 @@ void Executor::run_step() {
     times.waits.clear();
     times.compute = times.tensor_collectives = 0;
     times.start = state_->clock.now();
-    for (const Instruction& instruction : state_->program.instructions) state_->run(instruction);
+    const std::vector<Instruction>& instructions = state_->program.instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+        if (instructions[i].kind == InstructionKind::compute && instructions[i].action.overlaps_next) {
+            state_->compute_pair(instructions[i], instructions[i + 1]);
+            ++i;
+        } else {
+            state_->run(instructions[i]);
+        }
+    }
     state_->drain();
     times.end = state_->clock.now();
 }

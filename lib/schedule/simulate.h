@@ -46,7 +46,8 @@ struct Timeline {
 Timeline simulate(const Schedule& schedule, const Durations& durations);
 // With the buffers and posting times of the programs (of lower, one per rank).
 Timeline simulate(const Schedule& schedule, const std::vector<Program>& programs, const Durations& durations);
-// The same with recorded durations: of every action, per rank in order (those of an overlapped pair add up).
+// The same with recorded durations: of every action, per rank in order; both actions of an overlapped pair
+// carry the whole pair's.
 Timeline replay(const Schedule& schedule, const std::vector<Program>& programs,
                 const std::vector<std::vector<double>>& durations, double transfer);
 

@@ -329,7 +329,8 @@ Walk walk(const Schedule& schedule, const std::vector<Program>& programs, const 
 Walk walk(const Schedule& schedule, const std::vector<Program>& programs,
           const std::vector<std::vector<double>>& durations, double transfer, WalkOptions options) {
     const auto duration = [&](int rank, int index, const Action&) { return durations[at(rank)][at(index)]; };
-    return Walker(schedule, programs, duration, transfer, 1, options).run();
+    constexpr double pair_factor = 0.5;  // each of the two carries the whole
+    return Walker(schedule, programs, duration, transfer, pair_factor, options).run();
 }
 
 }  // namespace escalier::schedule

@@ -37,7 +37,7 @@ struct WalkOptions {
 // programs: of lower() or assign(), one per rank. durations: per stage.
 Walk walk(const Schedule& schedule, const std::vector<Program>& programs, const Durations& durations,
           WalkOptions options = {});
-// durations: of every action, per rank in order. The two of an overlapped pair add up.
+// durations: of every action, per rank in order; both actions of an overlapped pair carry the whole pair's.
 Walk walk(const Schedule& schedule, const std::vector<Program>& programs,
           const std::vector<std::vector<double>>& durations, double transfer, WalkOptions options = {});
 

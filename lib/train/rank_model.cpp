@@ -40,12 +40,21 @@ bool has_split_backward(const schedule::Program& program) {
     });
 }
 
+bool has_overlaps(const schedule::Program& program) {
+    return std::any_of(program.instructions.begin(), program.instructions.end(),
+                       [](const auto& instruction) { return instruction.action.overlaps_next; });
+}
+
 }  // namespace
 
 RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups, const Backend& backend,
                      ComputePool& pool, const schedule::Program& program, const schedule::Program* forward,
                      device::Arenas& arenas)
-    : context_(make_context(spec, groups, backend, pool, arenas)), shared_(context_, arenas) {
+    : context_(make_context(spec, groups, backend, pool, arenas)) {
+    // Chunks whose actions run interleaved must not share scratch.
+    const bool overlaps = has_overlaps(program);
+    for (std::size_t i = 0; i < (overlaps ? program.chunks.size() : 1); ++i)
+        shared_.push_back(std::make_unique<model::RankShared>(context_, arenas, overlaps));
     const model::Weight* table = nullptr;
     for (std::size_t chunk = 0; chunk < program.chunks.size(); ++chunk) {
         const int stage_index = program.chunks[chunk].stage;
@@ -55,7 +64,7 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
         stages_.push_back(std::make_unique<model::StageModel>(
             context_, stage_index, part, recompute, has_split_backward(program),
             enough_for_both(program.chunks[chunk], forward, chunk), static_cast<int>(spec.micro_batches()),
-            arenas, shared_, table));
+            arenas, *shared_[overlaps ? chunk : 0], table));
         model::StageModel& stage = *stages_.back();
         if (part.embedding) {
             first_ = &stage;

@@ -38,7 +38,7 @@ class RankModel {
 
  private:
     model::ModelContext context_;
-    model::RankShared shared_;
+    std::vector<std::unique_ptr<model::RankShared>> shared_;  // one, or one per chunk
     std::vector<std::unique_ptr<model::StageModel>> stages_;
     model::StageModel* first_ = nullptr;
     model::StageModel* last_ = nullptr;
