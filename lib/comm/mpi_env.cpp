@@ -200,21 +200,22 @@ void MpiEnv::agree(const std::function<void()>& check) {
 std::unique_ptr<Channel> MpiEnv::make_channel(Communicator& group, int from, int to, int depth,
                                               bool synchronous_sends) {
     ESCALIER_CHECK(from != to, "a channel joins two ranks");
+    if (group.rank() != from && group.rank() != to) return nullptr;
     const MPI_Comm comm = dynamic_cast<MpiCommunicator&>(group).mpi_comm();
-    const bool member = group.rank() == from || group.rank() == to;
+    MPI_Group all = MPI_GROUP_NULL, pair_group = MPI_GROUP_NULL, world_group = MPI_GROUP_NULL;
+    check_mpi(MPI_Comm_group(comm, &all), "MPI_Comm_group");
+    const int ranks[2] = {from, to};
+    check_mpi(MPI_Group_incl(all, 2, ranks, &pair_group), "MPI_Group_incl");
     MPI_Comm pair = MPI_COMM_NULL;
-    const WaitScope scope(*state_->watchdog, "the other ranks to make a channel");
-    check_mpi(MPI_Comm_split(comm, member ? 0 : MPI_UNDEFINED, group.rank() == to, &pair), "MPI_Comm_split");
-    if (!member) return nullptr;
-    MPI_Group pair_group = MPI_GROUP_NULL, world_group = MPI_GROUP_NULL;
-    MPI_Comm_group(pair, &pair_group);
+    const WaitScope scope(*state_->watchdog, "the other rank to make a channel");
+    // Between the two alone: a split of the group would take all its ranks for every channel.
+    check_mpi(MPI_Comm_create_group(comm, pair_group, 0, &pair), "MPI_Comm_create_group");
     MPI_Comm_group(MPI_COMM_WORLD, &world_group);
     const int peer = group.rank() == to ? 0 : 1;
     int peer_world = -1;
     check_mpi(MPI_Group_translate_ranks(pair_group, 1, &peer, world_group, &peer_world),
               "MPI_Group_translate_ranks");
-    MPI_Group_free(&pair_group);
-    MPI_Group_free(&world_group);
+    for (MPI_Group* made : {&all, &pair_group, &world_group}) MPI_Group_free(made);
     return std::make_unique<MpiChannel>(pair, peer_world, depth, synchronous_sends, *state_->progress,
                                         *state_->watchdog);
 }

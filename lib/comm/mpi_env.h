@@ -46,9 +46,9 @@ class MpiEnv {
     // the code and the message of the lowest failing rank, so that all fail alike and one message is printed.
     void agree(const std::function<void()>& check);
 
-    // A channel between two ranks of `group`, created by both of them together; other ranks of the group call
-    // it too (creation is collective over the group) and get null. depth: messages under way at once.
-    // synchronous_sends: a send is done only once its receive has begun, as MPI may do with any message.
+    // A channel between two ranks of `group`, created by both of them together, all in the same order; null
+    // on other ranks. depth: messages under way at once. synchronous_sends: a send is done only once its
+    // receive has begun, as MPI may do with any message.
     std::unique_ptr<Channel> make_channel(Communicator& group, int from, int to, int depth,
                                           bool synchronous_sends = false);
 
