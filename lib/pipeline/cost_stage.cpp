@@ -1,0 +1,101 @@
+#include "pipeline/cost_stage.h"
+
+#include <algorithm>
+
+namespace escalier::pipeline {
+
+using schedule::Action;
+using schedule::ActionKind;
+
+// What the stages of a rank share.
+struct CostStages::Rank {
+    Clock& clock;
+    double pair_factor;
+    bool in_pair = false;      // the first action of an overlapped pair has run, the second has not
+    double first_of_pair = 0;  // its duration
+    int alive_until_weight = 0, alive_until_input = 0;
+    int peak_until_weight = 0, peak_until_input = 0;
+
+    void count(ActionKind kind) {
+        if (kind == ActionKind::F) {
+            peak_until_weight = std::max(peak_until_weight, ++alive_until_weight);
+            peak_until_input = std::max(peak_until_input, ++alive_until_input);
+        }
+        if (kind == ActionKind::B || kind == ActionKind::W) --alive_until_weight;
+        if (kind == ActionKind::B || kind == ActionKind::I) --alive_until_input;
+    }
+
+    // A pair passes as one piece of time, in its second action.
+    void pass(const Action& action, double duration) {
+        if (action.overlaps_next) {
+            in_pair = true;
+            first_of_pair = duration;
+            return;
+        }
+        clock.spend(in_pair ? (first_of_pair + duration) * pair_factor : duration);
+        in_pair = false;
+    }
+};
+
+class CostStages::OneStage final : public model::Stage {
+ public:
+    OneStage(Rank& rank, double forward, double input_gradient, double weight_gradient)
+        : rank_(rank),
+          forward_(forward),
+          input_gradient_(input_gradient),
+          weight_gradient_(weight_gradient) {}
+
+    std::span<const model::Segment> segments(ActionKind) const override { return segments_; }
+
+    void run(int, const model::StageIo& io) override {
+        rank_.count(io.action.kind);
+        rank_.pass(io.action, duration(io.action.kind));
+    }
+
+ private:
+    double duration(ActionKind kind) const {
+        switch (kind) {
+            case ActionKind::F:
+                return forward_;
+            case ActionKind::I:
+                return input_gradient_;
+            case ActionKind::W:
+                return weight_gradient_;
+            case ActionKind::B:
+                return input_gradient_ + weight_gradient_;
+        }
+        return 0;
+    }
+
+    Rank& rank_;
+    double forward_, input_gradient_, weight_gradient_;
+    std::vector<model::Segment> segments_ = {{model::SegmentType::compute, "set duration"}};
+};
+
+CostStages::CostStages(const schedule::Program& program, const schedule::Durations& durations, Clock& clock)
+    : rank_(new Rank{clock, durations.pair_factor}) {
+    for (const schedule::StageBuffers& chunk : program.chunks) {
+        const auto stage = static_cast<std::size_t>(chunk.stage);
+        stages_.push_back(std::make_unique<OneStage>(*rank_, durations.forward.at(stage),
+                                                     durations.input_gradient.at(stage),
+                                                     durations.weight_gradient.at(stage)));
+    }
+}
+
+CostStages::~CostStages() = default;
+
+std::vector<model::Stage*> CostStages::stages() const {
+    std::vector<model::Stage*> stages;
+    for (const auto& stage : stages_) stages.push_back(stage.get());
+    return stages;
+}
+
+int CostStages::peak_until_weight() const {
+    return rank_->peak_until_weight;
+}
+
+int CostStages::peak_until_input() const {
+    return rank_->peak_until_input;
+}
+
+}  // namespace escalier::pipeline
