@@ -59,7 +59,7 @@ std::string dualpipe_problem(const GenerateOptions& options) {
     }
     if (options.micro_batches < 2)
         return "it feeds micro-batches in at both ends of the pipeline, found micro-batches " +
-               std::to_string(options.micro_batches) + "; use 2 or more";
+               std::to_string(options.micro_batches) + "; use 2 or more, or schedule dualpipev";
     return "";
 }
 

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "core/error.h"
 #include "golden.h"
 #include "schedule/prove.h"
+#include "schedule/simulate.h"
 
 namespace escalier::schedule {
 namespace {
@@ -58,25 +60,58 @@ TEST(Generators, MatchEveryOrderFile) {
     }
 }
 
-TEST(Generators, TheTableTellsWhichKindsAreExact) {
-    for (const Kind& kind : kinds()) {
-        GenerateOptions options{std::string(kind.name), 4, kind.default_chunks, 6, BackwardOrder::fifo};
-        EXPECT_EQ(prove(generate(options)).exact, kind.exact) << kind.name;
-        if (!kind.has_lifo) continue;
-        options.backward = BackwardOrder::lifo;
-        EXPECT_FALSE(prove(generate(options)).exact) << kind.name;
-    }
+// What the constraints in the table say, written once more.
+bool allowed(const GenerateOptions& o) {
+    const Kind& kind = *find_kind(o.kind);
+    if (o.backward == BackwardOrder::lifo && o.kind != "gpipe" && o.kind != "bfs") return false;
+    const bool grouped = o.kind == "interleaved" || o.kind == "interleaved-zb";
+    if (o.group != 0 && (!grouped || o.group < std::min(o.pp, o.micro_batches) || o.group > o.micro_batches))
+        return false;
+    if (grouped || o.kind == "bfs") return o.chunks > 1;
+    if (o.kind == "dualpipe") return o.chunks == 2 && o.pp % 2 == 0 && o.micro_batches > 1;
+    return o.chunks == kind.default_chunks;
 }
 
-TEST(Generators, OneForwardOneBackwardHoldsAsManyActivationsAsRanksFollow) {
-    for (int pp = 1; pp <= 6; ++pp) {
-        for (int micro_batches = 1; micro_batches <= 12; ++micro_batches) {
-            const Proof proof = prove(generate({"1f1b", pp, 1, micro_batches}));
-            for (int rank = 0; rank < pp; ++rank)
-                EXPECT_EQ(proof.peak_until_weight[static_cast<std::size_t>(rank)],
-                          std::min(micro_batches, pp - rank));
-        }
+void expect_proved_or_refused(const GenerateOptions& options) {
+    const Kind& kind = *find_kind(options.kind);
+    SCOPED_TRACE(options.kind + " P" + std::to_string(options.pp) + " V" + std::to_string(options.chunks) +
+                 " M" + std::to_string(options.micro_batches) + " group " + std::to_string(options.group));
+    if (!allowed(options)) {
+        const std::string why = refusal(options);
+        EXPECT_EQ(why.rfind("schedule `" + options.kind + "`: ", 0), 0u) << why;
+        EXPECT_NE(why.find("; "), std::string::npos) << "how to mend it: " << why;
+        return;
     }
+    const Schedule made = generate(options);
+    EXPECT_EQ(made.kind, options.kind);
+    EXPECT_EQ(made.pp, options.pp);
+    EXPECT_EQ(made.chunks, options.chunks);
+    EXPECT_EQ(made.micro_batches, options.micro_batches);
+    const Proof proof = prove(made);
+    // Of one micro-batch there is only one order.
+    const bool in_order = options.backward == BackwardOrder::fifo || options.micro_batches == 1;
+    EXPECT_EQ(proof.exact, kind.exact && in_order);
+}
+
+TEST(Generators, EverySizeIsProvedOrRefused) {
+    for (const Kind& kind : kinds())
+        for (int pp = 1; pp <= 8; ++pp)
+            for (int m = 1; m <= 3 * pp + 3; ++m) {
+                for (int chunks = 1; chunks <= 4; ++chunks)
+                    expect_proved_or_refused({std::string(kind.name), pp, chunks, m});
+                expect_proved_or_refused(
+                    {std::string(kind.name), pp, kind.default_chunks, m, BackwardOrder::lifo});
+            }
+}
+
+TEST(Generators, EveryGroupSizeIsProvedOrRefused) {
+    for (const std::string kind : {"interleaved", "interleaved-zb"})
+        for (int pp = 1; pp <= 6; ++pp)
+            for (int m = 1; m <= 3 * pp + 3; ++m)
+                for (int group = -1; group <= m + 1; ++group)
+                    for (const int chunks : {2, 3})
+                        expect_proved_or_refused(
+                            {.kind = kind, .pp = pp, .chunks = chunks, .micro_batches = m, .group = group});
 }
 
 TEST(Generators, AnUnknownKindIsRefusedWithTheNearest) {
@@ -96,6 +131,52 @@ TEST(Generators, SizesOutOfRangeAreRefused) {
     EXPECT_NE(refusal({"1f1b", 4, 1, 6, BackwardOrder::lifo}).find("lifo"), std::string::npos);
     EXPECT_EQ(refusal({"gpipe", 4, 1, 6, BackwardOrder::lifo}), "");
     EXPECT_THROW(parse_backward_order("up"), ConfigError);
+}
+
+TEST(Generators, RefusalsNameTheNearestValidSizes) {
+    const auto refuses = [](const GenerateOptions& options, const std::string& text) {
+        EXPECT_EQ(refusal(options), "schedule `" + options.kind + "`: " + text);
+    };
+    refuses({"zb-h1", 4, 2, 8}, "it has one chunk per rank, found chunks 2; leave chunks at 1");
+    refuses({"zbv", 4, 3, 8}, "it has two chunks per rank, found chunks 3; set chunks to 2");
+    refuses({"interleaved", 4, 1, 8},
+            "it needs two or more chunks per rank, found chunks 1; set chunks to 2 or more, or use schedule "
+            "1f1b");
+    refuses({"dualpipe", 3, 2, 8},
+            "its pipeline ranks must be even, found 3; use 2 or 4, or schedule dualpipev");
+    refuses({"dualpipe", 1, 2, 8}, "its pipeline ranks must be even, found 1; use 2, or schedule dualpipev");
+    refuses(
+        {"dualpipe", 4, 2, 1},
+        "it feeds micro-batches in at both ends of the pipeline, found micro-batches 1; use 2 or more, or "
+        "schedule dualpipev");
+    const auto group = [](int size) {
+        return GenerateOptions{
+            .kind = "interleaved", .pp = 4, .chunks = 2, .micro_batches = 8, .group = size};
+    };
+    refuses(
+        group(2),
+        "its group size must be from 4 (pipeline ranks) to 8 (micro-batches), found group 2; use 4 or leave "
+        "it out");
+    refuses(group(-1),
+            "its group size must be from 4 (pipeline ranks) to 8 (micro-batches), found group -1; use 4 or "
+            "leave it out");
+    refuses(
+        group(9),
+        "its group size must be from 4 (pipeline ranks) to 8 (micro-batches), found group 9; use 8 or leave "
+        "it out");
+    refuses({.kind = "interleaved-zb", .pp = 4, .chunks = 2, .micro_batches = 3, .group = 2},
+            "its group size must be all 3 micro-batches, found group 2; use 3 or leave it out");
+    refuses({.kind = "zbv", .pp = 4, .chunks = 2, .micro_batches = 8, .group = 4},
+            "it has no group size, found group 4; leave it out");
+}
+
+// The last group may be short, and default groups share out what does not divide.
+TEST(Generators, InterleavedLosesNoTimeToMicroBatchesThatDoNotDivide) {
+    const auto makespan = [](int micro_batches) {
+        const Schedule schedule = generate({"interleaved", 4, 2, micro_batches});
+        return simulate(schedule, Durations::uniform(8, 1, 1, 1, 0)).makespan;
+    };
+    for (int m = 4; m <= 40; ++m) EXPECT_DOUBLE_EQ(makespan(m), 6 * m + 9) << m;
 }
 
 TEST(Generators, ForwardOnlyKeepsTheForwardOrder) {
