@@ -4,9 +4,24 @@
 
 namespace escalier::optim {
 
+namespace {
+
+// The order of the whole model, in which all ranks list the same tensors whatever their own order.
+std::vector<const model::Parameter*> in_global_order(const model::ParameterList& parameters) {
+    std::vector<const model::Parameter*> sorted;
+    for (const model::Parameter& parameter : parameters) sorted.push_back(&parameter);
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto* a, const auto* b) { return a->global_index < b->global_index; });
+    return sorted;
+}
+
+}  // namespace
+
 GradientCompletion::GradientCompletion(const model::ParameterList& parameters, const parallel::Groups& groups,
                                        const kernels::Ops& ops, device::Arena& arena)
     : ops_(ops), tied_(groups.tied.get()) {
+    over_copies_.group = groups.copies.get();
+    over_copies_.label = "sum of gradients over the two copies of the model";
     over_tp_.group = groups.tp.get();
     over_tp_.label = "sum over tp of gradients";
     over_kv_.group = groups.kv.get();
@@ -16,9 +31,13 @@ GradientCompletion::GradientCompletion(const model::ParameterList& parameters, c
         if (parameter.replicas == model::Replicas::tp_sum) over_tp_.add(parameter.gradient);
         if (parameter.replicas == model::Replicas::kv_sum) over_kv_.add(parameter.gradient);
     }
-    const std::int64_t staging = std::max(over_tp_.small.elements(), over_kv_.small.elements());
+    for (const model::Parameter* parameter : in_global_order(parameters))
+        if (parameter->gradient.elements() > 0) over_copies_.add(parameter->gradient);
+    const std::int64_t staging =
+        std::max({over_copies_.small.elements(), over_tp_.small.elements(), over_kv_.small.elements()});
     if (staging > 0) {
         const TensorView buffer = arena.take(DType::f32, {staging});
+        over_copies_.staging = buffer.rows(0, over_copies_.small.elements());
         over_tp_.staging = buffer.rows(0, over_tp_.small.elements());
         over_kv_.staging = buffer.rows(0, over_kv_.small.elements());
     }
@@ -48,7 +67,7 @@ void GradientCompletion::find_ties(const model::ParameterList& parameters) {
 }
 
 void GradientCompletion::PartialSums::add(TensorView gradient) {
-    if (group->size() == 1) return;
+    if (!group || group->size() == 1) return;
     if (gradient.elements() < pack_below_elements)
         small.add(gradient);
     else
@@ -65,6 +84,7 @@ void GradientCompletion::PartialSums::run(const OpContext& context, const kernel
 }
 
 void GradientCompletion::run(const OpContext& context) {
+    over_copies_.run(context, ops_);
     over_tp_.run(context, ops_);
     over_kv_.run(context, ops_);
     for (const LocalTie& tie : local_ties_) ops_.add(context, tie.embedding, tie.head);

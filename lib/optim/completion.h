@@ -1,5 +1,6 @@
-// What completes gradients after the data-parallel sum (design: "Numerics contract", item 4): the sums over
-// ranks that hold the same parameter and computed a part each, then the tied embedding.
+// What completes gradients after the data-parallel sum (design: "Numerics contract", item 4): the sum of the
+// model's two copies, if there are two, the sums over ranks that hold the same parameter and computed a part
+// each, then the tied embedding.
 //
 // Embedding and head accumulate apart even where both live on one rank; here the two are added once,
 // embedding first, so that the sum has the same bits on every grid.
@@ -21,8 +22,9 @@ class GradientCompletion {
     GradientCompletion(const model::ParameterList& parameters, const parallel::Groups& groups,
                        const kernels::Ops& ops, device::Arena& arena);
 
-    // Collective over tp, kv and tied groups. Where both entries of a tie group live on one rank they share
-    // one weight, and the whole gradient is in the first entry's view afterwards; else in both ranks' views.
+    // Collective over copies, tp, kv and tied groups. Where both entries of a tie group live on one rank they
+    // share one weight, and the whole gradient is in the first entry's view afterwards; else in both ranks'
+    // views.
     void run(const OpContext& context);
 
  private:
@@ -45,6 +47,7 @@ class GradientCompletion {
     void find_ties(const model::ParameterList& parameters);
 
     const kernels::Ops& ops_;
+    PartialSums over_copies_;
     PartialSums over_tp_;
     PartialSums over_kv_;
     std::vector<LocalTie> local_ties_;

@@ -1,5 +1,7 @@
 #include "parallel/groups.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace escalier::parallel {
@@ -16,17 +18,24 @@ void require_size(const comm::Communicator& job, const Grid& grid) {
 
 }  // namespace
 
-Groups::Groups(comm::Communicator& job, const Grid& grid_, int kv_heads) : grid(grid_) {
+ModelEnds ends_of(const schedule::Schedule& schedule) {
+    return {schedule.rank_of(0), schedule.rank_of(schedule.stages() - 1), schedule.copies() == 2};
+}
+
+Groups::Groups(comm::Communicator& job, const Grid& grid_, int kv_heads, ModelEnds ends) : grid(grid_) {
     require_size(job, grid);
     place = grid.place_of(job.rank());
     tp = job.split(place.pp_rank * grid.dp + place.dp_rank, place.tp_rank);
     dp = job.split(place.pp_rank * grid.tp + place.tp_rank, place.dp_rank);
     pp = job.split(place.dp_rank * grid.tp + place.tp_rank, place.pp_rank);
     model = job.split(place.dp_rank, place.pp_rank * grid.tp + place.tp_rank);
-    const int copies = kv_heads < grid.tp ? grid.tp / kv_heads : 1;  // ranks per key/value head
-    kv = tp->split(place.tp_rank / copies, place.tp_rank);
-    const bool at_an_end = place.pp_rank == 0 || place.pp_rank == grid.pp - 1;
-    tied = pp->split(at_an_end ? 0 : -1, place.pp_rank);
+    const int sharers = kv_heads < grid.tp ? grid.tp / kv_heads : 1;  // ranks per key/value head
+    kv = tp->split(place.tp_rank / sharers, place.tp_rank);
+    const bool first = place.pp_rank == ends.first, last = place.pp_rank == ends.last;
+    if (ends.two_copies)
+        copies = pp->split(std::min(place.pp_rank, grid.pp - 1 - place.pp_rank), place.pp_rank);
+    else if (ends.first != ends.last)
+        tied = pp->split(first || last ? 0 : -1, first ? 0 : 1);
 }
 
 }  // namespace escalier::parallel

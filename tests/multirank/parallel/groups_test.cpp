@@ -50,8 +50,9 @@ void expect_groups(const Grid& grid) {
     EXPECT_EQ(members(*groups.model),
               places_where(grid, [&](GridPlace p) { return p.dp_rank == own.dp_rank; }));
     EXPECT_EQ(groups.kv->size(), 1);
+    EXPECT_EQ(groups.copies, nullptr);
     const auto at_an_end = [&](int pp_rank) { return pp_rank == 0 || pp_rank == grid.pp - 1; };
-    ASSERT_EQ(groups.tied != nullptr, at_an_end(own.pp_rank));
+    ASSERT_EQ(groups.tied != nullptr, grid.pp > 1 && at_an_end(own.pp_rank));
     if (!groups.tied) return;
     EXPECT_EQ(members(*groups.tied), places_where(grid, [&](GridPlace p) {
                   return p.tp_rank == own.tp_rank && p.dp_rank == own.dp_rank && at_an_end(p.pp_rank);
@@ -62,6 +63,30 @@ TEST(Groups, OfEveryGridOfEightRanks) {
     for (const int tp : {1, 2, 4, 8})
         for (const int pp : {1, 2, 4, 8})
             if (8 % (tp * pp) == 0) expect_groups({tp, pp, 8 / (tp * pp)});
+}
+
+// The ends of a model may lie anywhere: of the two tied ranks the one with the embedding comes first.
+TEST(Groups, TiedRanksFollowThePlacement) {
+    const Grid grid{1, 4, 2};
+    const int own = grid.place_of(env().world().rank()).pp_rank;
+    const int first_rank = grid.rank_of({0, grid.place_of(env().world().rank()).dp_rank, 2});
+    const int last_rank = grid.rank_of({0, grid.place_of(env().world().rank()).dp_rank, 1});
+    Groups apart(env().world(), grid, 64, {2, 1, false});
+    ASSERT_EQ(apart.tied != nullptr, own == 1 || own == 2);
+    if (apart.tied) EXPECT_EQ(members(*apart.tied), (std::vector<int>{first_rank, last_rank}));
+    Groups together(env().world(), grid, 64, {0, 0, false});
+    EXPECT_EQ(together.tied, nullptr);
+}
+
+TEST(Groups, TwoCopiesOfTheModelMeetOnMirroredRanks) {
+    const Grid grid{1, 4, 2};
+    const GridPlace own = grid.place_of(env().world().rank());
+    Groups groups(env().world(), grid, 64, {0, 3, true});
+    ASSERT_NE(groups.copies, nullptr);
+    EXPECT_EQ(groups.tied, nullptr);
+    const int near = std::min(own.pp_rank, 3 - own.pp_rank);
+    EXPECT_EQ(members(*groups.copies), (std::vector<int>{grid.rank_of({0, own.dp_rank, near}),
+                                                         grid.rank_of({0, own.dp_rank, 3 - near})}));
 }
 
 TEST(Groups, RanksWithCopiesOfTheSameKeyValueHeadsFormAGroup) {
