@@ -1,6 +1,7 @@
-// The channels of one rank's stages: for every edge between two stages that live on different pipeline ranks,
-// one for activations and one for gradients, each with a communicator of its own. By stage edge, not by pair
-// of ranks: with two ranks and several chunks each, messages of different edges could else be mixed up.
+// The channels of one rank's stages: for every edge between two stages, of a copy of the model, that live on
+// different pipeline ranks, one for activations and one for gradients, each with a communicator of its own.
+// By stage edge, not by pair of ranks: with two ranks and several chunks each, messages of different edges
+// could else be mixed up.
 #pragma once
 
 #include <memory>
@@ -22,18 +23,20 @@ class Channels {
              const std::vector<schedule::Program>& programs,
              const std::vector<schedule::Program>& more_programs = {}, bool synchronous_sends = false);
 
-    // Of the edge from `stage` to stage + 1; null where this rank has no end of it, or both.
-    comm::Channel* activation(int stage) { return edge(stage, activations_); }
-    comm::Channel* gradient(int stage) { return edge(stage, gradients_); }
+    // Of the edge from `stage` to stage + 1 of a copy of the model; null where this rank has no end of it, or
+    // both.
+    comm::Channel* activation(int stage, int copy = 0) { return edge(stage, copy, activations_); }
+    comm::Channel* gradient(int stage, int copy = 0) { return edge(stage, copy, gradients_); }
 
  private:
     using Edges = std::vector<std::unique_ptr<comm::Channel>>;
-    static comm::Channel* edge(int stage, Edges& edges) {
-        const auto i = static_cast<std::size_t>(stage);
-        return stage >= 0 && i < edges.size() ? edges[i].get() : nullptr;
+    comm::Channel* edge(int stage, int copy, Edges& edges) const {
+        if (stage < 0 || stage >= stages_ - 1) return nullptr;
+        return edges[static_cast<std::size_t>(copy * stages_ + stage)].get();
     }
 
-    Edges activations_;  // by lower stage
+    int stages_ = 1;
+    Edges activations_;  // by place (schedule/action.h) of the lower stage
     Edges gradients_;
 };
 

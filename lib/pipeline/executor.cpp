@@ -97,10 +97,10 @@ void Executor::State::take_buffers(const std::vector<model::Stage*>& stages, Sha
         chunk.stage = stages[c];
         chunk.next_chunk = sizes.next_chunk;
         chunk.previous_chunk = sizes.previous_chunk;
-        take(chunk.inputs, sizes.inputs, channels.activation(sizes.stage - 1));
-        take(chunk.outputs, sizes.outputs, channels.activation(sizes.stage));
-        take(chunk.output_gradients, sizes.output_gradients, channels.gradient(sizes.stage));
-        take(chunk.input_gradients, sizes.input_gradients, channels.gradient(sizes.stage - 1));
+        take(chunk.inputs, sizes.inputs, channels.activation(sizes.stage - 1, sizes.copy));
+        take(chunk.outputs, sizes.outputs, channels.activation(sizes.stage, sizes.copy));
+        take(chunk.output_gradients, sizes.output_gradients, channels.gradient(sizes.stage, sizes.copy));
+        take(chunk.input_gradients, sizes.input_gradients, channels.gradient(sizes.stage - 1, sizes.copy));
     }
     for (Chunk& chunk : chunks)
         for (Ring* ring : {&chunk.inputs, &chunk.outputs, &chunk.output_gradients, &chunk.input_gradients})
