@@ -340,7 +340,7 @@ void StageModel::backward_input(int layer, const StageIo& io) {
 
 void StageModel::weight_gradients(int layer, const StageIo& io) {
     const Block& block = blocks_[static_cast<std::size_t>(layer)];
-    const BlockState state = backward_state(layer, io);
+    const BlockState state = storage_.weight_state(layer, io.binding, boundary_of(io));
     block.weight_gradients_mlp(state, step_, first_or_add(weight_halves_done_));
     block.weight_gradients_attention(state, step_, first_or_add(weight_halves_done_));
 }

@@ -20,11 +20,8 @@ StageStorage::StageStorage(const ModelContext& context, const StageExtent& exten
     }
     for (int slot = 0; slot < buffers.forward_slots; ++slot)
         forward_slots_.push_back(take_forward_slot(activations));
-    for (int slot = 0; slot < buffers.linear_input_slots; ++slot) {
-        input_slots_.emplace_back();
-        for (std::int64_t layer = 0; layer < extent.layers; ++layer)
-            input_slots_.back().push_back(take_kept_inputs(activations));
-    }
+    for (int slot = 0; slot < buffers.linear_input_slots; ++slot)
+        linear_input_slots_.push_back(take_linear_input_slot(activations));
     const int gradient_slots = std::max(1, buffers.output_gradient_slots);
     for (int slot = 0; slot < gradient_slots; ++slot)
         gradient_slots_.push_back(take_gradient_slot(activations));
@@ -36,7 +33,6 @@ StageStorage::ForwardSlot StageStorage::take_forward_slot(device::Arena& activat
     const Shape residual = {s.rows, s.hidden};
     ForwardSlot slot;
     if (extent_.has_embedding) slot.embedding_output = activations.take(DType::f32, residual);
-    if (extent_.has_head) slot.head_gradient = activations.take(DType::f32, residual);
     for (std::int64_t layer = 0; layer < extent_.layers; ++layer) {
         const bool last = layer + 1 == extent_.layers;  // its output is a boundary tensor
         BlockActivations a;
@@ -51,9 +47,14 @@ StageStorage::ForwardSlot StageStorage::take_forward_slot(device::Arena& activat
     return slot;
 }
 
-BlockLinearInputs StageStorage::take_kept_inputs(device::Arena& activations) const {
-    if (full()) return {};
-    return take_linear_inputs(activations, context_, extent_.recompute.kind == Recompute::none);
+StageStorage::LinearInputSlot StageStorage::take_linear_input_slot(device::Arena& activations) const {
+    LinearInputSlot slot;
+    if (extent_.has_head)
+        slot.head_gradient = activations.take(DType::f32, {context_.shape.rows, context_.shape.hidden});
+    for (std::int64_t layer = 0; layer < extent_.layers && !full(); ++layer)
+        slot.layers.push_back(
+            take_linear_inputs(activations, context_, extent_.recompute.kind == Recompute::none));
+    return slot;
 }
 
 StageStorage::GradientSlot StageStorage::take_gradient_slot(device::Arena& activations) const {
@@ -117,7 +118,7 @@ BlockState StageStorage::forward_state(std::int64_t layer, const schedule::Bindi
         return state;
     }
     state.a = forward_slots_[static_cast<std::size_t>(binding.forward_slot)].layers[at];
-    state.x = input_slots_[static_cast<std::size_t>(binding.linear_input_slot)][at];
+    state.x = linear_input_slots_[static_cast<std::size_t>(binding.linear_input_slot)].layers[at];
     if (extent_.recompute.kind == Recompute::attention) {
         state.a.lse = recomputed_[0].lse;
         state.x.attention = recomputed_inputs_[0].attention;
@@ -127,21 +128,37 @@ BlockState StageStorage::forward_state(std::int64_t layer, const schedule::Bindi
 
 BlockState StageStorage::backward_state(std::int64_t layer, const schedule::Binding& binding,
                                         const Boundary& boundary) const {
+    const GradientSlot& slot = gradient_slots_[static_cast<std::size_t>(binding.output_gradient_slot)];
+    const BlockState weights = weight_state(layer, binding, boundary);
+    BlockState state = forward_state(layer, binding, boundary);
+    state.x = weights.x;
+    state.g = weights.g;
+    state.doutput = weights.doutput;
+    state.dinput = layer > 0               ? slot.residual_gradients[static_cast<std::size_t>(layer - 1)]
+                   : extent_.has_embedding ? slot.bottom_gradient
+                                           : boundary.input_gradient;
+    return state;
+}
+
+BlockState StageStorage::weight_state(std::int64_t layer, const schedule::Binding& binding,
+                                      const Boundary& boundary) const {
     const auto at = static_cast<std::size_t>(layer);
     const GradientSlot& slot = gradient_slots_[static_cast<std::size_t>(binding.output_gradient_slot)];
-    BlockState state = forward_state(layer, binding, boundary);
-    if (extent_.recompute.kind == Recompute::attention)
-        state.x.attention = slot.recomputed_inputs[at].attention;
-    else if (full() && extent_.split_backward)
-        state.x = slot.recomputed_inputs[at];
+    BlockState state;
+    if (!full()) {
+        state.x = linear_input_slots_[static_cast<std::size_t>(binding.linear_input_slot)].layers[at];
+        if (extent_.recompute.kind == Recompute::attention)
+            state.x.attention = slot.recomputed_inputs[at].attention;
+    } else {
+        state.x = extent_.split_backward
+                      ? slot.recomputed_inputs[at]
+                      : recomputed_inputs_[static_cast<std::size_t>(layer % extent_.recompute.every)];
+    }
     state.g = slot.layers[at];
     const bool last = layer + 1 == extent_.layers;
     state.doutput = !last              ? slot.residual_gradients[at]
                     : extent_.has_head ? head_gradient(binding)
                                        : boundary.output_gradient;
-    state.dinput = layer > 0               ? slot.residual_gradients[at - 1]
-                   : extent_.has_embedding ? slot.bottom_gradient
-                                           : boundary.input_gradient;
     return state;
 }
 
@@ -154,7 +171,7 @@ TensorView StageStorage::embedding_gradient(const schedule::Binding& binding) co
 }
 
 TensorView StageStorage::head_gradient(const schedule::Binding& binding) const {
-    return forward_slots_[static_cast<std::size_t>(binding.forward_slot)].head_gradient;
+    return linear_input_slots_[static_cast<std::size_t>(binding.linear_input_slot)].head_gradient;
 }
 
 }  // namespace escalier::model

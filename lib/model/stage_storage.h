@@ -43,23 +43,30 @@ class StageStorage {
     StageStorage(const ModelContext& context, const StageExtent& extent,
                  const schedule::StageBuffers& buffers, device::Arena& activations, device::Arena& workspace);
 
-    // The layer's tensors during F, and during B, I or W. Layers count from 0 within the stage.
+    // The layer's tensors during F, during the input half (of B or I), and during the weight half (of B or
+    // W), when what only F and I use may belong to another micro-batch. Layers count from 0 within the stage.
     BlockState forward_state(std::int64_t layer, const schedule::Binding& binding,
                              const Boundary& boundary) const;
     BlockState backward_state(std::int64_t layer, const schedule::Binding& binding,
                               const Boundary& boundary) const;
+    BlockState weight_state(std::int64_t layer, const schedule::Binding& binding,
+                            const Boundary& boundary) const;
 
     // Behind the embedding, and the gradient there.
     TensorView embedding_output(const schedule::Binding& binding) const;
     TensorView embedding_gradient(const schedule::Binding& binding) const;
-    // Behind the last block of the last stage (lives within F), and its gradient (F to I).
+    // Behind the last block of the last stage (lives within F), and its gradient (F to W).
     TensorView head_input() const { return head_input_; }
     TensorView head_gradient(const schedule::Binding& binding) const;
 
  private:
     struct ForwardSlot {
-        TensorView embedding_output, head_gradient;
+        TensorView embedding_output;
         std::vector<BlockActivations> layers;
+    };
+    struct LinearInputSlot {
+        TensorView head_gradient;
+        std::vector<BlockLinearInputs> layers;
     };
     struct GradientSlot {
         std::vector<BlockOutputGradients> layers;
@@ -69,7 +76,7 @@ class StageStorage {
     };
 
     ForwardSlot take_forward_slot(device::Arena& activations) const;
-    BlockLinearInputs take_kept_inputs(device::Arena& activations) const;
+    LinearInputSlot take_linear_input_slot(device::Arena& activations) const;
     GradientSlot take_gradient_slot(device::Arena& activations) const;
     bool full() const { return extent_.recompute.kind == config::Recompute::full; }
     TensorView layer_input(std::int64_t layer, const schedule::Binding& binding,
@@ -80,7 +87,7 @@ class StageStorage {
     const ModelContext& context_;
     StageExtent extent_;
     std::vector<ForwardSlot> forward_slots_;
-    std::vector<std::vector<BlockLinearInputs>> input_slots_;
+    std::vector<LinearInputSlot> linear_input_slots_;
     std::vector<GradientSlot> gradient_slots_;
     // Scratch of one group of layers under recompute: F writes it and forgets, I writes it again and reads.
     std::vector<BlockActivations> recomputed_;

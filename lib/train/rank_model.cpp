@@ -1,6 +1,7 @@
 #include "train/rank_model.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace escalier::train {
 
@@ -33,16 +34,35 @@ schedule::StageBuffers enough_for_both(schedule::StageBuffers a, const schedule:
     return a;
 }
 
-bool has_split_backward(const schedule::Program& program) {
-    return std::any_of(program.instructions.begin(), program.instructions.end(), [](const auto& instruction) {
-        return instruction.kind == schedule::InstructionKind::compute &&
+template <class Holds>
+bool any_action(const schedule::Program& program, const Holds& holds) {
+    return std::any_of(
+        program.instructions.begin(), program.instructions.end(), [&](const auto& instruction) {
+            return instruction.kind == schedule::InstructionKind::compute && holds(instruction);
+        });
+}
+
+bool has_split_backward(const schedule::Program& program, std::size_t chunk) {
+    return any_action(program, [&](const schedule::Instruction& instruction) {
+        return instruction.chunk == static_cast<int>(chunk) &&
                instruction.action.kind == schedule::ActionKind::I;
     });
 }
 
 bool has_overlaps(const schedule::Program& program) {
-    return std::any_of(program.instructions.begin(), program.instructions.end(),
-                       [](const auto& instruction) { return instruction.action.overlaps_next; });
+    return any_action(
+        program, [](const schedule::Instruction& instruction) { return instruction.action.overlaps_next; });
+}
+
+// The chunks in the order in which their stages are built: the embedding's first, whose table a tied head on
+// the same rank shares. With two copies of the model that head belongs to the other copy; both tables have
+// the same values, and the sums over copies and over the tied pair leave the same gradient for both.
+std::vector<std::size_t> building_order(const schedule::Program& program) {
+    std::vector<std::size_t> order(program.chunks.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_partition(order.begin(), order.end(),
+                          [&](std::size_t chunk) { return program.chunks[chunk].stage == 0; });
+    return order;
 }
 
 }  // namespace
@@ -50,28 +70,32 @@ bool has_overlaps(const schedule::Program& program) {
 RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups, const Backend& backend,
                      ComputePool& pool, const schedule::Program& program, const schedule::Program* forward,
                      device::Arenas& arenas)
-    : context_(make_context(spec, groups, backend, pool, arenas)) {
+    : context_(make_context(spec, groups, backend, pool, arenas)), stages_(program.chunks.size()) {
     // Chunks whose actions run interleaved must not share scratch.
     const bool overlaps = has_overlaps(program);
     for (std::size_t i = 0; i < (overlaps ? program.chunks.size() : 1); ++i)
         shared_.push_back(std::make_unique<model::RankShared>(context_, arenas, overlaps));
     const model::Weight* table = nullptr;
-    for (std::size_t chunk = 0; chunk < program.chunks.size(); ++chunk) {
+    for (const std::size_t chunk : building_order(program)) {
         const int stage_index = program.chunks[chunk].stage;
         const parallel::StagePart part = parallel::part_of_stage(spec.pipeline.layers_per_stage, stage_index);
         const model::RecomputePlan recompute{spec.train.recompute[static_cast<std::size_t>(stage_index)],
                                              spec.train.recompute_every};
-        stages_.push_back(std::make_unique<model::StageModel>(
-            context_, stage_index, part, recompute, has_split_backward(program),
+        stages_[chunk] = std::make_unique<model::StageModel>(
+            context_, stage_index, part, recompute, has_split_backward(program, chunk),
             enough_for_both(program.chunks[chunk], forward, chunk), static_cast<int>(spec.micro_batches()),
-            arenas, *shared_[overlaps ? chunk : 0], table));
-        model::StageModel& stage = *stages_.back();
+            arenas, *shared_[overlaps ? chunk : 0], table);
+        model::StageModel& stage = *stages_[chunk];
         if (part.embedding) {
             first_ = &stage;
             table = stage.embedding_table();
         }
         if (part.head) last_ = &stage;
-        parameters_.insert(parameters_.end(), stage.parameters().begin(), stage.parameters().end());
+        for (model::Parameter parameter : stage.parameters()) {
+            // The second copy's elements are the first's.
+            parameter.counted = parameter.counted && program.chunks[chunk].copy == 0;
+            parameters_.push_back(parameter);
+        }
     }
     const Shape batch = {spec.micro_batches(), context_.shape.rows};
     if (first_) tokens_ = arenas.data.take(DType::i32, batch);
