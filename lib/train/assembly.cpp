@@ -27,19 +27,22 @@ schedule::Schedule make_schedule(const config::JobSpec& spec) {
 Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
                    const AssemblyOptions& options)
     : spec_(spec),
-      groups_(job, grid_of(spec), static_cast<int>(spec.model.num_kv_heads)),
+      schedule_(options.schedule ? *options.schedule : make_schedule(spec)),
+      programs_(schedule::lower(schedule_)),
+      groups_(job, grid_of(spec), static_cast<int>(spec.model.num_kv_heads), parallel::ends_of(schedule_)),
       backend_(make_backend(spec.run)),
-      pool_(options.threads),
-      schedule_(make_schedule(spec)),
-      programs_(schedule::lower(schedule_)) {
+      pool_(options.threads) {
+    ESCALIER_CHECK(schedule_.pp == spec.parallel.pp && schedule_.micro_batches == spec.micro_batches() &&
+                       schedule_.stages() == static_cast<int>(spec.pipeline.layers_per_stage.size()),
+                   "the schedule is of other sizes than the job");
     schedule::prove(schedule_, programs_);
     if (options.validation) forward_programs_ = schedule::lower(schedule::forward_only(schedule_));
 
     const auto pp_rank = static_cast<std::size_t>(groups_.place.pp_rank);
     const schedule::Program& program = programs_[pp_rank];
     const schedule::Program* forward = options.validation ? &forward_programs_[pp_rank] : nullptr;
-    channels_ =
-        std::make_unique<pipeline::Channels>(env, *groups_.pp, schedule_, programs_, forward_programs_);
+    channels_ = std::make_unique<pipeline::Channels>(env, *groups_.pp, schedule_, programs_,
+                                                     forward_programs_, options.synchronous_sends);
 
     const auto build = [&](device::Arenas& arenas) {
         step_.reset();

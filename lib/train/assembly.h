@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ namespace escalier::train {
 struct AssemblyOptions {
     int threads = 1;          // compute threads of this rank
     bool validation = false;  // room for validation batches too
+    // Sends are done only once their receives have begun, as MPI may do with any message. For tests.
+    bool synchronous_sends = false;
+    // What to run; nothing: make_schedule(spec).
+    std::optional<schedule::Schedule> schedule = std::nullopt;
 };
 
 class Assembly {
@@ -41,12 +46,12 @@ class Assembly {
 
  private:
     config::JobSpec spec_;
-    parallel::Groups groups_;
-    Backend backend_;
-    ComputePool pool_;
     schedule::Schedule schedule_;
     std::vector<schedule::Program> programs_;          // one per pipeline rank
     std::vector<schedule::Program> forward_programs_;  // empty without validation
+    parallel::Groups groups_;
+    Backend backend_;
+    ComputePool pool_;
     std::unique_ptr<device::Arenas> arenas_;
     std::unique_ptr<pipeline::Channels> channels_;
     std::unique_ptr<RankModel> model_;

@@ -39,7 +39,7 @@ TrainStep::TrainStep(const config::JobSpec& spec, comm::Communicator& job, const
           program, model.stages(), boundary_of(model), arenas.communication, channels, clock_,
           [this](int chunk) { reducer_.start(model_.context().op, chunk); },
           [this] { reducer_.poll(model_.context().op); }),
-      losses_(arenas.data.take(DType::f64, {groups.grid.dp})) {
+      losses_(arenas.data.take(DType::f64, {groups.grid.dp, groups.grid.pp})) {
     if (forward)
         forward_executor_ =
             std::make_unique<pipeline::Executor>(*forward, model.stages(), boundary_of(model),
@@ -52,13 +52,14 @@ double TrainStep::learning_rate(std::int64_t step_number) const {
 
 double TrainStep::sum_losses(const char* label) {
     double* losses = losses_.as<double>();
-    for (std::int64_t replica = 0; replica < losses_.elements(); ++replica) losses[replica] = 0;
-    // One rank of the job fills each place, so the sum over ranks is exact.
+    for (std::int64_t place = 0; place < losses_.elements(); ++place) losses[place] = 0;
+    // At most one rank of the job fills each place, so the sum over ranks is exact.
+    double& mine = losses[groups_.place.dp_rank * groups_.grid.pp + groups_.place.pp_rank];
     if (model_.last_stage() && groups_.place.tp_rank == 0)
-        for (double loss : model_.last_stage()->micro_batch_losses()) losses[groups_.place.dp_rank] += loss;
+        for (double loss : model_.last_stage()->micro_batch_losses()) mine += loss;
     job_.all_reduce_sum(losses_, label);
     double sum = 0;
-    for (std::int64_t replica = 0; replica < losses_.elements(); ++replica) sum += losses[replica];
+    for (std::int64_t place = 0; place < losses_.elements(); ++place) sum += losses[place];
     return sum;
 }
 

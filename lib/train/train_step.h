@@ -41,8 +41,8 @@ class TrainStep {
     const pipeline::StepTimes& pipeline_times() const { return executor_.times(); }
 
  private:
-    // The token losses of all replicas, added in the order of micro-batches, then dp ranks; the same on every
-    // rank.
+    // The token losses of all replicas, added in the order of micro-batches, then pipeline ranks (two copies
+    // of the model end on two of them), then dp ranks; the same on every rank.
     double sum_losses(const char* label);
 
     const config::JobSpec spec_;
@@ -57,7 +57,7 @@ class TrainStep {
     pipeline::RealClock clock_;
     pipeline::Executor executor_;
     std::unique_ptr<pipeline::Executor> forward_executor_;
-    TensorView losses_;  // f64 [dp]
+    TensorView losses_;  // f64 [dp, pp]
 };
 
 }  // namespace escalier::train

@@ -9,31 +9,13 @@
 #include <vector>
 
 #include "config/validate.h"
-#include "core/rng.h"
 #include "tests/harness/count_allocations.h"
 #include "tests/harness/multirank_main.h"
+#include "tests/multirank/train/token_reader.h"
 #include "train/assembly.h"
 
 namespace escalier::train {
 namespace {
-
-class Tokens final : public data::SampleReader {
- public:
-    std::int64_t seq_len() const override { return 16; }
-    void read(std::int64_t sample, std::int32_t* inputs, std::int32_t* targets) const override {
-        for (std::int64_t t = 0; t < seq_len(); ++t) {
-            if (inputs) inputs[t] = id(sample, t);
-            if (targets) targets[t] = id(sample, t + 1);
-        }
-    }
-    std::int64_t valid_targets(std::int64_t, std::int64_t count) const override { return count * seq_len(); }
-
- private:
-    static std::int32_t id(std::int64_t sample, std::int64_t t) {
-        return static_cast<std::int32_t>(
-            philox(3, static_cast<std::uint64_t>(sample), static_cast<std::uint64_t>(t))[0] % 61);
-    }
-};
 
 struct Grid {
     int tp, pp, dp;
