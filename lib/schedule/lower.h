@@ -18,8 +18,8 @@ namespace escalier::schedule {
 //   outputs, input gradients: 2, one being sent while the other is written;
 // no ring larger than its number of messages. With these a receive is always posted before the compute that
 // precedes its use on the channel, so one compute hides one transfer. Some schedules let a sender run further
-// ahead; there the rings on the critical path grow one by one until the simulated makespan is that of
-// unlimited buffers, at unit durations.
+// ahead; there the rings on the critical path grow, up to what a sender without limits fills, until the
+// simulated makespan is that of unlimited buffers, at unit durations.
 //
 // ConfigError when the schedule is incomplete or its actions wait for one another in a circle.
 std::vector<Program> lower(const Schedule& schedule);
