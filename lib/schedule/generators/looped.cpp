@@ -12,10 +12,10 @@ struct Visit {
     int micro_batch;
 };
 
-// How many micro-batches go through a chunk before the next chunk's turn. By default the groups are equal, or
-// nearly so, and none is smaller than the pipeline: smaller ones would wait for their own way round the ring.
-// For the same reason a given size that does not divide the micro-batches leaves a last group of at least P
-// (its last micro-batches need not exist). Without either some sizes deadlock.
+// How many micro-batches go through a chunk before the next chunk's turn. No group is smaller than the
+// pipeline: its forwards would come round the ring to the next chunk too late, and some sizes would deadlock.
+// The default groups are equal or differ by one. A given size that does not divide the micro-batches leaves a
+// short last group, which counts P; what goes beyond the last micro-batch is left out.
 std::vector<int> group_sizes(const GenerateOptions& options) {
     const int micro_batches = options.micro_batches;
     std::vector<int> sizes;
@@ -42,9 +42,10 @@ std::vector<Visit> visits(const GenerateOptions& options, const std::vector<int>
     return visits;
 }
 
-// Every rank makes the visits in the same order, forwards and, last chunk first, backwards, in turn;
-// `hops` forwards per rank that follows come before the first backward. With `weight_lag`, the backwards are
-// split, and on rank r the weight half comes r micro-batches after the input half.
+// Every rank makes the visits in the same order, with forwards and, last chunk first, with backwards.
+// The first backward waits for the first group's forwards through all chunks but the last, and for `hops`
+// more per rank that follows; from then on forwards and backwards take turns. With `split`, the weight half
+// on rank r comes r backwards after the input half.
 Schedule interleave(const GenerateOptions& options, int hops, bool split) {
     Schedule schedule = empty_schedule(options, Placement::loop);
     const std::vector<int> groups = group_sizes(options);
@@ -60,15 +61,13 @@ Schedule interleave(const GenerateOptions& options, int hops, bool split) {
         };
         const auto warm_up =
             static_cast<std::size_t>(hops * (options.pp - 1 - rank) + (options.chunks - 1) * groups.front());
-        const auto lag = static_cast<std::size_t>(rank);
+        const std::size_t lag = split ? std::min(static_cast<std::size_t>(rank), order.size()) : 0;
         for (std::size_t i = 0; i < std::min(warm_up, order.size()); ++i) append(ActionKind::F, i);
-        for (std::size_t i = 0; i < order.size(); ++i) {
+        for (std::size_t i = 0; i < order.size() + lag; ++i) {
             append(ActionKind::F, warm_up + i);
             append(split ? ActionKind::I : ActionKind::B, i);
             if (split && i >= lag) append(ActionKind::W, i - lag);
         }
-        for (std::size_t i = order.size() - std::min(lag, order.size()); split && i < order.size(); ++i)
-            append(ActionKind::W, i);
     }
     return schedule;
 }
