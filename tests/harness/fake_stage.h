@@ -35,22 +35,36 @@ inline void add_weight_gradient(std::uint64_t& digest, const std::vector<float>&
     digest = digest * 1000003 + sum;
 }
 
-// The digests of all stages after one step, computed without any pipeline.
-inline std::vector<std::uint64_t> expected_digests(int stages, int micro_batches, std::int64_t elements) {
-    std::vector<std::uint64_t> digests(static_cast<std::size_t>(stages), 0);
-    for (int mb = 0; mb < micro_batches; ++mb) {
-        std::vector<std::vector<float>> inputs(static_cast<std::size_t>(stages) + 1);
-        for (std::int64_t i = 0; i < elements; ++i) inputs[0].push_back(first_input(mb, i));
-        for (int s = 0; s < stages; ++s)
-            for (const float x : inputs[static_cast<std::size_t>(s)])
-                inputs[static_cast<std::size_t>(s) + 1].push_back(forward_value(s, x));
-        std::vector<float> gradient;
-        for (const float x : inputs.back()) gradient.push_back(last_gradient(mb, x));
-        for (int s = stages - 1; s >= 0; --s) {
-            const std::vector<float>& input = inputs[static_cast<std::size_t>(s)];
-            add_weight_gradient(digests[static_cast<std::size_t>(s)], gradient, input);
+// The digests of all places (stages of a copy) after one step, computed without any pipeline; each place adds
+// its micro-batches in the order of its weight gradients in the schedule.
+inline std::vector<std::uint64_t> expected_digests(const schedule::Schedule& schedule,
+                                                   std::int64_t elements) {
+    const auto stages = static_cast<std::size_t>(schedule.stages());
+    const auto micro_batches = static_cast<std::size_t>(schedule.micro_batches);
+    using Values = std::vector<float>;
+    std::vector<std::vector<Values>> inputs(micro_batches, std::vector<Values>(stages + 1));
+    std::vector<std::vector<Values>> gradients(micro_batches, std::vector<Values>(stages));
+    for (std::size_t mb = 0; mb < micro_batches; ++mb) {
+        std::vector<Values>& x = inputs[mb];
+        for (std::int64_t i = 0; i < elements; ++i) x[0].push_back(first_input(static_cast<int>(mb), i));
+        for (std::size_t s = 0; s < stages; ++s)
+            for (const float value : x[s]) x[s + 1].push_back(forward_value(static_cast<int>(s), value));
+        Values gradient;
+        for (const float value : x.back()) gradient.push_back(last_gradient(static_cast<int>(mb), value));
+        for (std::size_t s = stages; s-- > 0;) {
+            gradients[mb][s] = gradient;
             for (std::size_t i = 0; i < gradient.size(); ++i)
-                gradient[i] = backward_value(s, gradient[i], input[i]);
+                gradient[i] = backward_value(static_cast<int>(s), gradient[i], x[s][i]);
+        }
+    }
+    std::vector<std::uint64_t> digests(static_cast<std::size_t>(schedule.places()), 0);
+    for (const auto& actions : schedule.ranks) {
+        for (const schedule::Action& action : actions) {
+            if (action.kind != schedule::ActionKind::B && action.kind != schedule::ActionKind::W) continue;
+            const auto mb = static_cast<std::size_t>(action.micro_batch);
+            const auto s = static_cast<std::size_t>(action.stage);
+            add_weight_gradient(digests[static_cast<std::size_t>(schedule.place_of(action))],
+                                gradients[mb][s], inputs[mb][s]);
         }
     }
     return digests;
@@ -72,6 +86,7 @@ class FakeStage final : public model::Stage {
     }
 
     std::uint64_t digest = 0;
+    int background_collectives = 0;  // begun and ended
 
     std::span<const model::Segment> segments(schedule::ActionKind) const override { return segments_; }
 
@@ -88,6 +103,16 @@ class FakeStage final : public model::Stage {
         if (segment == 1 && (io.action.kind == ActionKind::B || io.action.kind == ActionKind::W))
             add_weight_gradient(digest, slot(output_gradient_slots_, io.binding.output_gradient_slot),
                                 slot(linear_input_slots_, io.binding.linear_input_slot));
+    }
+
+    bool start(int segment, const model::StageIo&) override {
+        require(segment == 2 && !begun_, "a collective begins once");
+        return begun_ = true;
+    }
+    void finish(int segment, const model::StageIo&) override {
+        require(segment == 2 && begun_, "a collective that ends has begun");
+        begun_ = false;
+        ++background_collectives;
     }
 
  private:
@@ -131,6 +156,7 @@ class FakeStage final : public model::Stage {
     int stage_;
     int stages_;
     std::int64_t elements_;
+    bool begun_ = false;
     std::function<void(schedule::ActionKind)> work_;
     std::vector<model::Segment> segments_ = {{model::SegmentType::compute, "first half"},
                                              {model::SegmentType::compute, "second half"},

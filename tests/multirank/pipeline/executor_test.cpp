@@ -72,9 +72,27 @@ Schedule make(const std::string& kind, int pp, int micro_batches,
     schedule::GenerateOptions options;
     options.kind = kind;
     options.pp = pp;
+    options.chunks = schedule::find_kind(kind)->default_chunks;
     options.micro_batches = micro_batches;
     options.backward = backward;
     return schedule::generate(options);
+}
+
+// All kinds and orders that take these sizes.
+std::vector<Schedule> all_schedules(int pp, int micro_batches) {
+    std::vector<Schedule> all;
+    for (const schedule::Kind& kind : schedule::kinds()) {
+        for (const auto order : {schedule::BackwardOrder::fifo, schedule::BackwardOrder::lifo}) {
+            schedule::GenerateOptions options;
+            options.kind = kind.name;
+            options.pp = pp;
+            options.chunks = kind.default_chunks;
+            options.micro_batches = micro_batches;
+            options.backward = order;
+            if (schedule::size_problem(kind, options).empty()) all.push_back(schedule::generate(options));
+        }
+    }
+    return all;
 }
 
 void expect_right(const Schedule& schedule, std::int64_t elements, bool synchronous) {
@@ -83,14 +101,16 @@ void expect_right(const Schedule& schedule, std::int64_t elements, bool synchron
                              " elements=" + std::to_string(elements);
     Pipeline pipeline(schedule, elements, synchronous);
     if (!pipeline.executor) return;
-    const auto expected = test::expected_digests(schedule.stages(), schedule.micro_batches, elements);
+    const auto expected = test::expected_digests(schedule, elements);
     for (int step = 0; step < 2; ++step) {
         for (auto& stage : pipeline.stages) stage->digest = 0;
         pipeline.reduced.clear();
         pipeline.executor->run_step();
         const schedule::Program& program = pipeline.programs[static_cast<std::size_t>(pipeline.pp->rank())];
         for (std::size_t c = 0; c < pipeline.stages.size(); ++c)
-            EXPECT_EQ(pipeline.stages[c]->digest, expected[static_cast<std::size_t>(program.chunks[c].stage)])
+            EXPECT_EQ(pipeline.stages[c]->digest,
+                      expected[static_cast<std::size_t>(program.chunks[c].copy * schedule.stages() +
+                                                        program.chunks[c].stage)])
                 << what;
         EXPECT_EQ(pipeline.reduced.size(), pipeline.stages.size()) << what;
         EXPECT_EQ(pipeline.executor->times().actions.size(),
@@ -101,17 +121,34 @@ void expect_right(const Schedule& schedule, std::int64_t elements, bool synchron
 class ExecutorTest : public ::testing::TestWithParam<bool> {};
 
 TEST_P(ExecutorTest, EverySchedule) {
-    for (const char* kind : {"gpipe", "1f1b"})
-        for (const int pp : {1, 2, 3, 4})
-            for (const int micro_batches : {1, 2, 3, 8})
-                expect_right(make(kind, pp, micro_batches), 6, GetParam());
+    for (const int pp : {1, 2, 3, 4})
+        for (const int micro_batches : {1, 2, 3, 8, 13})
+            for (const Schedule& schedule : all_schedules(pp, micro_batches))
+                expect_right(schedule, 6, GetParam());
 }
 
 TEST_P(ExecutorTest, MessagesOfAnySize) {
-    for (const char* kind : {"gpipe", "1f1b"})
-        for (const std::int64_t bytes : {8, 4000, 70000, 1000000})
-            expect_right(make(kind, 4, 6), bytes / 4, GetParam());
+    for (const std::int64_t bytes : {8, 70000})
+        for (const Schedule& schedule : all_schedules(4, 8)) expect_right(schedule, bytes / 4, GetParam());
+    for (const char* kind : {"gpipe", "1f1b", "zbv", "dualpipe"})
+        for (const std::int64_t bytes : {4000, 1000000})
+            expect_right(make(kind, 4, 8), bytes / 4, GetParam());
     expect_right(make("1f1b", 2, 3), 16 * 1000 * 1000 / 4, GetParam());
+}
+
+// Collectives of a pair run in the background; those of other actions at once.
+TEST(Executor, CollectivesOfOverlappedPairsRunBehindTheOtherAction) {
+    for (const char* kind : {"dualpipe", "dualpipev", "1f1b"}) {
+        const Schedule schedule = make(kind, 4, 8);
+        Pipeline pipeline(schedule, 10, false);
+        pipeline.executor->run_step();
+        int pairs = 0, background = 0;
+        for (const schedule::Action& action : schedule.ranks[static_cast<std::size_t>(pipeline.pp->rank())])
+            pairs += action.overlaps_next;
+        for (const auto& stage : pipeline.stages) background += stage->background_collectives;
+        EXPECT_EQ(background, 2 * pairs) << kind;
+        EXPECT_EQ(pairs > 0, kind != std::string("1f1b"));
+    }
 }
 
 // ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", 2023) for 3 stages and 4 micro-batches: backward in
@@ -144,8 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Sends, ExecutorTest, ::testing::Bool(),
                          [](const auto& info) { return std::string(info.param ? "Synchronous" : "Eager"); });
 
 TEST(Executor, AllocatesNothingInAStep) {
-    for (const char* kind : {"gpipe", "1f1b"}) {
-        const Schedule schedule = make(kind, 4, 8);
+    for (const Schedule& schedule : all_schedules(4, 8)) {
         Pipeline pipeline(schedule, 50000, false);
         EndExchange exchange(env(), *pipeline.pp, pipeline.programs);
         pipeline.executor->run_step();
@@ -155,7 +191,7 @@ TEST(Executor, AllocatesNothingInAStep) {
             pipeline.executor->run_step();
             exchange.split(pipeline.executor->times());
         }
-        EXPECT_EQ(test::allocations_of_this_thread(), before) << kind;
+        EXPECT_EQ(test::allocations_of_this_thread(), before) << schedule.kind;
     }
 }
 
