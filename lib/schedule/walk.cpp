@@ -329,7 +329,7 @@ Walk walk(const Schedule& schedule, const std::vector<Program>& programs, const 
 Walk walk(const Schedule& schedule, const std::vector<Program>& programs,
           const std::vector<std::vector<double>>& durations, double transfer, WalkOptions options) {
     const auto duration = [&](int rank, int index, const Action&) { return durations[at(rank)][at(index)]; };
-    constexpr double pair_factor = 0.5;  // each of the two carries the whole
+    constexpr double pair_factor = 1;  // what a pair saved is in its recorded durations
     return Walker(schedule, programs, duration, transfer, pair_factor, options).run();
 }
 
