@@ -26,10 +26,11 @@ EndExchange::EndExchange(comm::MpiEnv& env, comm::Communicator& pp,
     : pp_(pp), clock_offset_(env.clock_offset(pp)), row_(1), ends_(make_ends(programs)) {
     ESCALIER_CHECK(programs.size() == static_cast<std::size_t>(pp.size()), "one program per pipeline rank");
     for (const schedule::Program& program : programs) {
-        std::vector<schedule::Action>& actions = actions_.emplace_back();
+        std::vector<ActionTime>& actions = actions_.emplace_back();
         for (const schedule::Instruction& instruction : program.instructions)
-            if (instruction.kind == schedule::InstructionKind::compute) actions.push_back(instruction.action);
-        row_ = std::max(row_, 1 + actions.size());
+            if (instruction.kind == schedule::InstructionKind::compute)
+                actions.push_back({instruction.action});
+        row_ = std::max(row_, 1 + 3 * actions.size());
     }
     own_.assign(row_, 0);
     all_.assign(row_ * programs.size(), 0);
@@ -39,16 +40,25 @@ StepSplit EndExchange::split(const StepTimes& own) {
     ESCALIER_CHECK(own.actions.size() == actions_[static_cast<std::size_t>(pp_.rank())].size(),
                    "these times are of another program");
     own_[0] = own.end + clock_offset_;
-    for (std::size_t i = 0; i < own.actions.size(); ++i) own_[i + 1] = own.actions[i].end + clock_offset_;
+    double* to = own_.data() + 1;
+    for (const ActionTime& action : own.actions) {
+        *to++ = action.start + clock_offset_;
+        *to++ = action.end + clock_offset_;
+        *to++ = action.work;
+    }
     const auto row = static_cast<std::int64_t>(row_);
     pp_.all_gather(TensorView(all_.data(), DType::f64, Shape{row * pp_.size()}),
                    TensorView(own_.data(), DType::f64, Shape{row}), "the other stages' times");
     double last_end = own.end;
     for (std::size_t rank = 0; rank < actions_.size(); ++rank) {
-        const double* ends = all_.data() + rank * row_;
-        last_end = std::max(last_end, ends[0] - clock_offset_);
-        for (std::size_t i = 0; i < actions_[rank].size(); ++i)
-            ends_.set(actions_[rank][i], ends[i + 1] - clock_offset_);
+        const double* from = all_.data() + rank * row_;
+        last_end = std::max(last_end, *from++ - clock_offset_);
+        for (ActionTime& action : actions_[rank]) {
+            action.start = *from++ - clock_offset_;
+            action.end = *from++ - clock_offset_;
+            action.work = *from++;
+            ends_.set(action.action, action.end);
+        }
     }
     return split_step(own, ends_, last_end);
 }

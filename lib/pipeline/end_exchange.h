@@ -1,4 +1,4 @@
-// Once a step the pipeline ranks of a replica tell one another when their actions ended.
+// Once a step the pipeline ranks of a replica tell one another when their actions ran.
 #pragma once
 
 #include <vector>
@@ -18,11 +18,14 @@ class EndExchange {
     // Collective over `pp`, after run_step(). Allocates nothing.
     StepSplit split(const StepTimes& own);
 
+    // What all pipeline ranks told in the last split(), by rank, on this rank's clock.
+    const std::vector<std::vector<ActionTime>>& actions() const { return actions_; }
+
  private:
     comm::Communicator& pp_;
-    double clock_offset_;                                 // to the clock of the first pipeline rank
-    std::vector<std::vector<schedule::Action>> actions_;  // in order, by rank
-    std::size_t row_;                                     // numbers from one rank: its end, then the actions'
+    double clock_offset_;  // to the clock of the first pipeline rank
+    std::vector<std::vector<ActionTime>> actions_;
+    std::size_t row_;  // numbers from one rank: its end, then start, end and work of its actions
     std::vector<double> own_, all_;
     ActionEnds ends_;
 };

@@ -36,6 +36,7 @@ struct Lane {
     model::StageIo io;
     std::size_t next = 0;        // segment
     bool in_collective = false;  // `next` was started and is not finished
+    double work = 0;             // seconds in its segments
 
     std::span<const model::Segment> segments() const { return stage.segments(io.action.kind); }
     bool done() const { return next == segments().size(); }
@@ -76,6 +77,7 @@ struct Executor::State {
         return *chunks[static_cast<std::size_t>(instruction.chunk)].stage;
     }
     model::StageIo bind(const Instruction& instruction);
+    void count(Lane& lane, double start, double& sum) const;
     void run_segment(Lane& lane);
     void advance(Lane& lane);
     void poll_all();
@@ -167,7 +169,7 @@ void Executor::State::compute(const Instruction& instruction) {
     Lane lane{stage_of(instruction), bind(instruction)};
     const double start = clock.now();
     while (!lane.done()) run_segment(lane);
-    times.actions.push_back({instruction.action, start, clock.now()});
+    times.actions.push_back({instruction.action, start, clock.now(), lane.work});
 }
 
 // Two actions of different chunks in turn: a collective of one runs behind a compute of the other.
@@ -180,8 +182,14 @@ void Executor::State::compute_pair(const Instruction& first, const Instruction& 
         if (!b.done()) advance(b);
     }
     const double end = clock.now();
-    times.actions.push_back({first.action, start, end});
-    times.actions.push_back({second.action, start, end});
+    times.actions.push_back({first.action, start, end, a.work});
+    times.actions.push_back({second.action, start, end, b.work});
+}
+
+void Executor::State::count(Lane& lane, double start, double& sum) const {
+    const double seconds = clock.now() - start;
+    sum += seconds;
+    lane.work += seconds;
 }
 
 void Executor::State::run_segment(Lane& lane) {
@@ -189,7 +197,7 @@ void Executor::State::run_segment(Lane& lane) {
     const double start = clock.now();
     lane.stage.run(static_cast<int>(lane.next), lane.io);
     const bool compute = lane.segments()[lane.next].type == model::SegmentType::compute;
-    (compute ? times.compute : times.tensor_collectives) += clock.now() - start;
+    count(lane, start, compute ? times.compute : times.tensor_collectives);
     ++lane.next;
 }
 
@@ -199,14 +207,14 @@ void Executor::State::advance(Lane& lane) {
         const double start = clock.now();
         lane.stage.finish(static_cast<int>(lane.next++), lane.io);
         lane.in_collective = false;
-        times.tensor_collectives += clock.now() - start;
+        count(lane, start, times.tensor_collectives);
         if (lane.done()) return;
     }
     const double start = clock.now();
     const bool collective = lane.segments()[lane.next].type == model::SegmentType::collective;
     lane.in_collective = collective && lane.stage.start(static_cast<int>(lane.next), lane.io);
     if (lane.in_collective)
-        times.tensor_collectives += clock.now() - start;
+        count(lane, start, times.tensor_collectives);
     else
         run_segment(lane);
 }

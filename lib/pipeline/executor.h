@@ -18,6 +18,7 @@ struct ActionTime {
     schedule::Action action;
     double start = 0;
     double end = 0;
+    double work = 0;  // inside its own segments: start and end of an overlapped pair are those of both
 };
 
 // Waiting for one message: [start, end) is the time that this rank stood still for it.
