@@ -55,7 +55,7 @@ std::vector<Metrics> read_metrics() {
         all.push_back({f.at(0), f.at(1), forward, input_gradient, weight_gradient, std::stod(f.at(5)),
                        pair_factor, std::stod(f.at(7)), std::stod(f.at(8)), std::stod(f.at(9)),
                        numbers<double>(f.at(10)), numbers<int>(f.at(11)), numbers<int>(f.at(12)),
-                       std::stoi(f.at(13))});
+                       std::stoi(f.at(13)), numbers<int>(f.at(14))});
     }
     return all;
 }

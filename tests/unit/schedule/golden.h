@@ -18,6 +18,7 @@ struct Metrics {
     std::vector<double> idle;
     std::vector<int> peak_until_weight, peak_until_input;
     int messages;
+    std::vector<int> most_unconsumed;
 };
 std::vector<Metrics> read_metrics();
 
