@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "schedule/generators.h"
-#include "schedule/memory.h"
 #include "schedule/prove.h"
 #include "schedule/simulate.h"
 
@@ -145,23 +144,6 @@ TEST(ClosedForms, ZeroBubbleH2) {
         expect_peaks(
             "zb-h2", size, [](const Size& s, int) { return 2 * s.pp - 1; },
             [](const Size& s, int rank) { return 2 * (s.pp - 1 - rank) + 1; });
-    }
-}
-
-// Bytes on rank r: of what lives from F to W, and of what lives from F to I only.
-TEST(ClosedForms, ZeroBubbleBytes) {
-    constexpr double whole = 34, weight_part = 32;  // the paper's M_B and M_W per layer, without attention
-    for (int pp = 1; pp <= 8; ++pp) {
-        const auto stages = static_cast<std::size_t>(pp);
-        const ActivationBytes bytes{std::vector<double>(stages, whole - weight_part),
-                                    std::vector<double>(stages, weight_part), std::vector<double>(stages, 0)};
-        const auto h1 = peak_bytes(generate({"zb-h1", pp, 1, 3 * pp}), bytes);
-        const auto h2 = peak_bytes(generate({"zb-h2", pp, 1, 3 * pp}), bytes);
-        for (int rank = 0; rank < pp; ++rank) {
-            EXPECT_EQ(h1[static_cast<std::size_t>(rank)], (pp - rank) * whole + rank * weight_part);
-            EXPECT_EQ(h2[static_cast<std::size_t>(rank)],
-                      (2 * (pp - rank) - 1) * whole + 2 * rank * weight_part);
-        }
     }
 }
 
