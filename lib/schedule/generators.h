@@ -27,7 +27,9 @@ struct GenerateOptions {
     int chunks = 1;
     int micro_batches = 1;
     BackwardOrder backward = BackwardOrder::fifo;
-    int group = 0;  // interleaved and interleaved-zb: micro-batches per visit of a chunk; 0: the default
+    // interleaved and interleaved-zb: micro-batches per visit of a chunk. 0: M div P groups (at least one)
+    // that are equal or differ by one, where M is micro_batches and P is pp.
+    int group = 0;
     std::shared_ptr<const StageCosts> costs = nullptr;  // auto only; null: equal stages, F = I = W, no limit
 };
 
