@@ -61,6 +61,23 @@ std::string split_table(const std::vector<RankSplit>& ranks) {
     return text;
 }
 
+std::string bubble_table(const pipeline::Bubble& b) {
+    const auto percent = [](double share) { return 100 * share; };
+    return fmt::format(
+        "idle share of the pipeline, (makespan - busy) / makespan, mean over its ranks and the last {} "
+        "steps:\n"
+        "  in theory  {:5.1f} %  this schedule on equal stages, messages for nothing\n"
+        "  simulated  {:5.1f} %  each stage at its measured mean F, I, W: {:+.1f} imbalance between the "
+        "stages\n"
+        "  measured   {:5.1f} %  {:+.1f} stragglers (actions that took longer or shorter than their stage's "
+        "mean),\n"
+        "                      {:+.1f} communication (messages, and starting them)\n"
+        "a replay of the recorded actions takes {:.1f} ms, measured {:.1f} ms ({:+.1f} %)",
+        b.steps, percent(b.theory), percent(b.simulated), percent(b.imbalance()), percent(b.measured),
+        percent(b.stragglers()), percent(b.communication()), milliseconds(b.replayed_makespan),
+        milliseconds(b.measured_makespan), percent(b.replayed_makespan / b.measured_makespan - 1));
+}
+
 void MetricsFile::start(const std::string& grid, std::int64_t parameters, double predicted_bubble) {
     write_line(out_, path_,
                {{"event", "start"},
@@ -93,6 +110,16 @@ void MetricsFile::step(const StepReport& r) {
                          {"optimizer_ms", milliseconds(s.optimizer)},
                          {"data_wait_ms", milliseconds(s.data_wait)}});
     object["ranks"] = std::move(ranks);
+    nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+    for (const pipeline::StageTimes& s : r.stages)
+        stages.push_back({{"stage", s.stage},
+                          {"copy", s.copy},
+                          {"pp_rank", s.pp_rank},
+                          {"forward_ms", milliseconds(s.forward)},
+                          {"backward_ms", milliseconds(s.backward)},
+                          {"input_gradient_ms", milliseconds(s.input_gradient)},
+                          {"weight_gradient_ms", milliseconds(s.weight_gradient)}});
+    object["stages"] = std::move(stages);
     write_line(out_, path_, object);
 }
 
@@ -104,6 +131,21 @@ void MetricsFile::eval(std::int64_t step, double loss, std::int64_t targets, dou
                 {"loss", loss},
                 {"targets", targets},
                 {"eval_ms", milliseconds(seconds)}});
+}
+
+void MetricsFile::bubble(const pipeline::Bubble& b) {
+    write_line(out_, path_,
+               {{"event", "bubble"},
+                {"time", unix_time()},
+                {"steps", b.steps},
+                {"theory", b.theory},
+                {"simulated", b.simulated},
+                {"measured", b.measured},
+                {"imbalance", b.imbalance()},
+                {"stragglers", b.stragglers()},
+                {"communication", b.communication()},
+                {"replayed_ms", milliseconds(b.replayed_makespan)},
+                {"measured_ms", milliseconds(b.measured_makespan)}});
 }
 
 void MetricsFile::end(int exit_code, const std::string& reason) {

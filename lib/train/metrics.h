@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/bubble.h"
+
 namespace escalier::train {
 
 // Where one rank's step went, in seconds; the parts sum to `step`.
@@ -27,6 +29,7 @@ struct StepReport {
     std::int64_t consumed_samples = 0, consumed_tokens = 0, step_tokens = 0;
     double model_flops = 0;        // of the step, in the convention of config/model_facts.h
     std::vector<RankSplit> ranks;  // by rank of the job
+    std::vector<pipeline::StageTimes> stages;
 };
 
 // Mean over ranks of bubble / step.
@@ -35,6 +38,8 @@ double bubble_share(const std::vector<RankSplit>& ranks);
 std::string step_line(const StepReport& report);
 // One line per rank, in shares of the step.
 std::string split_table(const std::vector<RankSplit>& ranks);
+// Idle in theory, simulated and measured, and what makes the differences.
+std::string bubble_table(const pipeline::Bubble& bubble);
 // 75 -> "1:15", 4000 -> "1:06:40"
 std::string clock_text(double seconds);
 
@@ -46,6 +51,7 @@ class MetricsFile {
     void start(const std::string& grid, std::int64_t parameters, double predicted_bubble);
     void step(const StepReport& report);
     void eval(std::int64_t step, double loss, std::int64_t targets, double seconds);
+    void bubble(const pipeline::Bubble& bubble);  // once, after the last step
     void end(int exit_code, const std::string& reason);
 
  private:

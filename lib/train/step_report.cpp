@@ -14,7 +14,9 @@ StepReporter::StepReporter(Assembly& assembly, comm::MpiEnv& env, comm::Communic
     : assembly_(assembly),
       job_(job),
       ends_(env, *assembly.groups().pp, assembly.programs()),
-      all_(static_cast<std::size_t>(parts * job.size())) {}
+      all_(static_cast<std::size_t>(parts * job.size())) {
+    if (job.rank() == 0) recorder_.emplace(assembly.schedule(), assembly.programs());
+}
 
 StepReport StepReporter::collect(const StepResult& result) {
     const pipeline::StepSplit split = ends_.split(assembly_.step().pipeline_times());
@@ -35,7 +37,17 @@ StepReport StepReporter::collect(const StepResult& result) {
         report.ranks.push_back({p[0], p[1], p[2], p[3], p[4], p[5], p[6]});
         report.seconds = std::max(report.seconds, report.ranks.back().step);
     }
+    if (recorder_) {
+        report.stages = pipeline::stage_times(assembly_.schedule(), ends_.actions());
+        if (!first_) recorder_->add(ends_.actions());
+    }
+    first_ = false;
     return report;
+}
+
+std::optional<pipeline::Bubble> StepReporter::bubble() const {
+    if (!recorder_ || recorder_->steps() == 0) return std::nullopt;
+    return recorder_->bubble();
 }
 
 namespace {

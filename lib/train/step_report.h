@@ -1,9 +1,11 @@
 // Collects what every rank measured in a step.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "comm/mpi_env.h"
+#include "pipeline/bubble.h"
 #include "pipeline/end_exchange.h"
 #include "train/assembly.h"
 #include "train/metrics.h"
@@ -15,14 +17,20 @@ class StepReporter {
     StepReporter(Assembly& assembly, comm::MpiEnv& env, comm::Communicator& job);
 
     // Collective over the job after each step: loss, norm, the slowest rank's seconds, and every rank's split
-    // of its step.
+    // of its step. On rank 0 also the times of the stages in its replica.
     StepReport collect(const StepResult& result);
+
+    // Of rank 0's replica over the last steps, without the first one, which is slow; nothing on other ranks
+    // and before step 2.
+    std::optional<pipeline::Bubble> bubble() const;
 
  private:
     Assembly& assembly_;
     comm::Communicator& job_;
     pipeline::EndExchange ends_;
-    std::vector<double> all_;  // [ranks][parts of a RankSplit]
+    std::vector<double> all_;                           // [ranks][parts of a RankSplit]
+    std::optional<pipeline::BubbleRecorder> recorder_;  // rank 0 only
+    bool first_ = true;
 };
 
 // Adds each rank's parts to `sums` (empty: starts it).

@@ -233,6 +233,11 @@ void Run::show_end() {
     if (timed > 0) {
         console.line("where a step went, mean of all steps but the first:\n" +
                      split_table(mean_of(sums_, timed)));
+        const std::optional<pipeline::Bubble> bubble = reporter_->bubble();
+        if (bubble && spec_.parallel.pp > 1) {
+            console.line(bubble_table(*bubble));
+            if (output_->metrics) output_->metrics->bubble(*bubble);
+        }
         const double tokens = static_cast<double>(timed * spec_.train.global_batch * spec_.train.seq_len);
         console.line(fmt::format(
             "done: {} steps, {} tok/s without step 1, bubble measured {:.1f} %, predicted {:.1f} %",

@@ -26,7 +26,20 @@ StepReport report() {
     r.consumed_tokens = 7168;
     r.model_flops = 1e9;
     r.ranks = {{0.3, 0.05, 0.1, 0.02, 0.02, 0.01, 0.5}, {0.4, 0.05, 0.0, 0.02, 0.02, 0.01, 0.5}};
+    r.stages = {{0, 0, 0, 0.001, 0.002, 0, 0}, {1, 0, 1, 0.0015, 0, 0.001, 0.0005}};
     return r;
+}
+
+pipeline::Bubble bubble() {
+    pipeline::Bubble b;
+    b.theory = 0.1;
+    b.simulated = 0.12;
+    b.replayed = 0.125;
+    b.measured = 0.15;
+    b.replayed_makespan = 0.098;
+    b.measured_makespan = 0.1;
+    b.steps = 20;
+    return b;
 }
 
 TEST(StepLine, SaysStepLossNormRateAndBubble) {
@@ -46,12 +59,13 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
         broken.grad_norm = INFINITY;
         file.step(broken);
         file.eval(7, 2.5, 100, 0.1);
+        file.bubble(bubble());
         file.end(1, "stopped");
     }
     std::ifstream in(path);
     std::vector<nlohmann::json> lines;
     for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
-    ASSERT_EQ(lines.size(), 5u);
+    ASSERT_EQ(lines.size(), 6u);
     EXPECT_EQ(lines[0]["event"], "start");
     EXPECT_EQ(lines[1]["loss"].get<double>(), report().loss);
     EXPECT_DOUBLE_EQ(lines[1]["tokens_per_s"].get<double>() * lines[1]["step_ms"].get<double>() / 1e3, 1024);
@@ -59,7 +73,14 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     EXPECT_TRUE(lines[2]["loss"].is_null());
     EXPECT_TRUE(lines[2]["grad_norm"].is_null());
     EXPECT_EQ(lines[3]["loss"], 2.5);
-    EXPECT_EQ(lines[4]["exit_code"], 1);
+    EXPECT_EQ(lines[1]["stages"][1]["pp_rank"], 1);
+    EXPECT_DOUBLE_EQ(lines[1]["stages"][0]["backward_ms"].get<double>(), 2);
+    EXPECT_DOUBLE_EQ(lines[1]["stages"][1]["weight_gradient_ms"].get<double>(), 0.5);
+    EXPECT_EQ(lines[4]["event"], "bubble");
+    EXPECT_DOUBLE_EQ(lines[4]["theory"].get<double>() + lines[4]["imbalance"].get<double>() +
+                         lines[4]["stragglers"].get<double>() + lines[4]["communication"].get<double>(),
+                     lines[4]["measured"].get<double>());
+    EXPECT_EQ(lines[5]["exit_code"], 1);
 }
 
 TEST(MetricsFile, AFullDiskIsAWriteError) {
@@ -82,6 +103,13 @@ TEST(SplitTable, HasALinePerRank) {
     const std::string table = split_table(report().ranks);
     EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 2);
     EXPECT_NE(table.find("60.0 %"), std::string::npos) << table;
+}
+
+TEST(BubbleTable, PutsThreeFiguresAndTheirCausesSideBySide) {
+    const std::string table = bubble_table(bubble());
+    for (const char* part : {"theory   10.0 %", "simulated   12.0 %", "+2.0 imbalance", "measured    15.0 %",
+                             "+0.5 stragglers", "+2.5 communication", "last 20 steps", "98.0 ms", "(-2.0 %)"})
+        EXPECT_NE(table.find(part), std::string::npos) << part << " in\n" << table;
 }
 
 }  // namespace
