@@ -9,7 +9,7 @@ CostPipeline::CostPipeline(comm::MpiEnv& env, comm::Communicator& pp, const sche
       boundary_{1, (message_bytes + 3) / 4},
       channels_(env, pp, schedule, programs, {}, synchronous_sends) {}
 
-const StepTimes& CostPipeline::run(const schedule::Durations& durations, Clock& clock) {
+void CostPipeline::set(const schedule::Durations& durations, Clock& clock) {
     executor_.reset();
     stages_ = std::make_unique<CostStages>(program_, durations, clock);
     const auto make = [&](device::Arena& arena) {
@@ -20,6 +20,9 @@ const StepTimes& CostPipeline::run(const schedule::Durations& durations, Clock& 
     make(measured);
     arena_ = std::make_unique<device::Arena>("communication", device_->allocator(), measured.used());
     executor_ = make(*arena_);
+}
+
+const StepTimes& CostPipeline::run() {
     executor_->run_step();
     return executor_->times();
 }

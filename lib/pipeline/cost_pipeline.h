@@ -25,10 +25,11 @@ class CostPipeline {
                  const std::vector<schedule::Program>& programs, std::int64_t message_bytes = 8,
                  bool synchronous_sends = false);
 
-    // One step on `clock`; the ranks start together only if the caller sees to it. Returns its times, valid
-    // until the next call.
-    const StepTimes& run(const schedule::Durations& durations, Clock& clock);
-    const CostStages& stages() const { return *stages_; }  // of the last run
+    // What the next steps run on.
+    void set(const schedule::Durations& durations, Clock& clock);
+    // One step; its times, valid until the next call. The ranks start together only if the caller sees to it.
+    const StepTimes& run();
+    const CostStages& stages() const { return *stages_; }
 
  private:
     schedule::Program program_;

@@ -87,7 +87,8 @@ class Group {
                                             Durations::uniform(stages, 1, 1, 1, 2.5)};
         for (const Durations& durations : std::span(all).first(costs)) {
             VirtualClock clock(durations.transfer);
-            const StepTimes& times = pipeline.run(durations, clock);
+            pipeline.set(durations, clock);
+            const StepTimes& times = pipeline.run();
             expect_simulated(times, schedule, durations, describe(options));
             const double last = makespan(times);
             if (const std::optional<double> form = test::closed_form(options, durations)) {
@@ -184,6 +185,31 @@ void run_all(const std::vector<int>& sizes) {
 
 TEST(VirtualClock, EveryScheduleOnUpToEightRanks) {
     run_all({2, 4, 8});
+}
+
+// How close to the simulator it comes is measured (scripts/bench_pipeline), for that depends on the machine.
+TEST(SleepClock, EveryActionTakesItsTimeAtLeast) {
+    const int pp = env().world().size();
+    SleepClock clock;
+    for (const schedule::Kind& kind : schedule::kinds()) {
+        const std::vector<GenerateOptions> found = variants(kind, pp, 2 * pp);
+        if (found.empty()) continue;
+        const Schedule schedule = schedule::generate(found.front());
+        CostPipeline pipeline(env(), env().world(), schedule, schedule::lower(schedule), 1000);
+        const Durations durations = Durations::uniform(schedule.stages(), 5e-4, 5e-4, 5e-4, 0);
+        pipeline.set(durations, clock);
+        const StepTimes& times = pipeline.run();
+        EXPECT_EQ(times.actions.size(),
+                  schedule.ranks[static_cast<std::size_t>(env().world().rank())].size());
+        double last = clock.now();
+        for (auto action = times.actions.rbegin(); action != times.actions.rend(); ++action) {
+            EXPECT_GE(action->end - action->start, 5e-4 - 1e-6) << cell(action->action);
+            if (action == times.actions.rbegin() || !action->action.overlaps_next) {
+                EXPECT_LE(action->end, last) << cell(action->action);
+            }
+            last = action->start;
+        }
+    }
 }
 
 // Started with 64 ranks.
