@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "every_kind.h"
 #include "golden.h"
-#include "schedule/generators.h"
 
 namespace escalier::schedule {
 namespace {
@@ -44,6 +44,27 @@ TEST(Csv, EveryOrderFileIsReadAndWrittenUnchanged) {
             << file;
     }
     EXPECT_EQ(to_csv(generate({"1f1b", 2, 1, 2})), "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+}
+
+TEST(Csv, EveryKindIsReadAsItWasWritten) {
+    for (const int pp : {1, 2, 4, 6})
+        for (const int micro_batches : {1, 2, 5, 12})
+            for (const Schedule& schedule : every_kind(pp, micro_batches))
+                for (const bool communication : {false, true}) {
+                    const std::string text = to_csv(schedule, {true, communication});
+                    const Schedule again = parse(text);
+                    EXPECT_EQ(again.ranks, schedule.ranks)
+                        << schedule.kind << " " << pp << " " << micro_batches;
+                    EXPECT_EQ(again.stages(), schedule.stages()) << schedule.kind;
+                    EXPECT_EQ(again.micro_batches, schedule.micro_batches) << schedule.kind;
+                    EXPECT_EQ(to_csv(again, {true, communication}), text) << schedule.kind;
+                    EXPECT_EQ(parse(to_csv(schedule, {false, communication})).ranks,
+                              flattened(schedule).ranks)
+                        << schedule.kind;
+                }
+    EXPECT_EQ(parse(to_csv(generate({"dualpipe", 2, 2, 4}))).placement, Placement::bidirectional);
+    EXPECT_EQ(parse(to_csv(generate({"zbv", 2, 2, 4}))).placement, Placement::v);
+    EXPECT_EQ(parse(to_csv(generate({"interleaved", 2, 2, 4}))).placement, Placement::loop);
 }
 
 TEST(Csv, IdleCellsSpacesAndLineEndsDoNotMatter) {
