@@ -1,8 +1,8 @@
 #include "schedule_command.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -10,113 +10,141 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "number_options.h"
+#include "schedule/csv.h"
 #include "schedule/generators.h"
+#include "schedule/json.h"
 #include "schedule/lower.h"
 #include "schedule/prove.h"
-#include "schedule/render.h"
+#include "schedule/render_text.h"
 #include "schedule/simulate.h"
+#include "schedule/svg.h"
+#include "schedule_compare.h"
+#include "schedule_costs.h"
 
 namespace escalier::apps {
 namespace {
 
-using schedule::Durations;
 using schedule::Proof;
 using schedule::Schedule;
 using schedule::Timeline;
 
 struct ScheduleArguments {
-    std::string kind, file;
-    int pp = 0, chunks = 0, micro_batches = 0;  // 0: not given
-    std::string backward = "fifo", cost = "F=1,I=1,W=1,comm=0", format = "text", out;
+    std::string kind, file, compare;                       // one of them
+    int pp = 0, chunks = 0, micro_batches = 0, group = 0;  // 0: not given
+    std::string backward, cost, memory, format = "text", out;
+    bool overlap = false, communication = false;
 };
 
-struct Cost {
-    double forward = 1, input_gradient = 1, weight_gradient = 1, transfer = 0;
-};
-
-double parse_duration(const std::string& item, const std::string& text) {
-    double value = 0;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() ||
-        !(value >= 0 && value <= 1e9))
-        throw ConfigError("--cost: `" + item + "` needs a duration from 0 to 1e9 after `=`, as in F=1");
-    return value;
+std::string kind_list() {
+    std::size_t name_width = 0, description_width = 0;
+    for (const auto& kind : schedule::kinds()) {
+        name_width = std::max(name_width, kind.name.size());
+        description_width = std::max(description_width, kind.description.size());
+    }
+    std::ostringstream out;
+    for (const auto& kind : schedule::kinds())
+        out << "  " << std::left << std::setw(static_cast<int>(name_width)) << kind.name << "  "
+            << kind.description << "\n  " << std::setw(static_cast<int>(name_width)) << ""
+            << "  (" << kind.constraint << ")\n";
+    return out.str();
 }
 
-Cost parse_cost(const std::string& text) {
-    Cost cost;
-    std::istringstream items(text);
-    for (std::string item; std::getline(items, item, ',');) {
-        const std::string name = item.substr(0, item.find('='));
-        double* field = name == "F"      ? &cost.forward
-                        : name == "I"    ? &cost.input_gradient
-                        : name == "W"    ? &cost.weight_gradient
-                        : name == "comm" ? &cost.transfer
-                                         : nullptr;
-        if (field == nullptr || item.find('=') == std::string::npos)
-            throw ConfigError("--cost: `" + item + "` is none of F=, I=, W=, comm=; write for instance " +
-                              "F=1,I=1,W=1,comm=0");
-        *field = parse_duration(item, item.substr(name.size() + 1));
-    }
-    if (cost.forward + cost.input_gradient + cost.weight_gradient <= 0)
-        throw ConfigError("--cost: F, I and W are all 0; at least one must take time");
-    return cost;
+schedule::GenerateOptions sizes_of(const ScheduleArguments& arguments) {
+    schedule::GenerateOptions options;
+    options.kind = arguments.kind;
+    if (!arguments.backward.empty()) options.backward = schedule::parse_backward_order(arguments.backward);
+    options.pp = arguments.pp;
+    options.chunks = arguments.chunks;
+    options.micro_batches = arguments.micro_batches;
+    options.group = arguments.group;
+    if (options.pp == 0 || options.micro_batches == 0)
+        throw ConfigError(std::string(options.pp == 0 ? "--stages" : "--micro-batches") +
+                          " is missing; for instance --stages 4 --micro-batches 8");
+    return options;
 }
 
 Schedule read_file(const ScheduleArguments& arguments) {
-    if (!arguments.kind.empty())
-        throw ConfigError("both a schedule, `" + arguments.kind + "`, and --from " + arguments.file +
-                          " are given; leave one out");
-    if (arguments.pp != 0 || arguments.chunks != 0 || arguments.micro_batches != 0)
-        throw ConfigError("--stages, --chunks and --micro-batches follow from the cells of --from " +
-                          arguments.file + "; leave them out");
+    const auto refuse_if = [&](bool given, const std::string& flags, const char* verb) {
+        if (given)
+            throw ConfigError(flags + " " + verb + " from the cells of --from " + arguments.file +
+                              "; leave it out");
+    };
+    refuse_if(arguments.pp != 0, "--stages", "follows");
+    refuse_if(arguments.chunks != 0, "--chunks", "follows");
+    refuse_if(arguments.micro_batches != 0, "--micro-batches", "follows");
+    refuse_if(arguments.group != 0, "--group", "follows");
+    refuse_if(!arguments.backward.empty(), "--backward", "follows");
     std::ifstream in(arguments.file);
     if (!in) throw IoError::read("--from " + arguments.file + ": the file cannot be read");
     return schedule::from_csv(in, arguments.file);
 }
 
-Schedule make_schedule(const ScheduleArguments& arguments) {
-    if (!arguments.file.empty()) return read_file(arguments);
-    if (arguments.kind.empty()) {
-        std::string known;
-        std::size_t widest = 0;
-        for (const auto& kind : schedule::kinds()) widest = std::max(widest, kind.name.size());
-        for (const auto& kind : schedule::kinds())
-            known += "\n  " + std::string(kind.name) + std::string(widest + 2 - kind.name.size(), ' ') +
-                     std::string(kind.description) + " (" + std::string(kind.constraint) + ")";
-        throw ConfigError("which schedule? Name one, or a file with --from:" + known);
+Schedule make_schedule(const ScheduleArguments& arguments, const Costs& costs) {
+    const schedule::Kind* kind = nullptr;
+    if (arguments.file.empty()) kind = &schedule::require_kind(arguments.kind);
+    const bool has_costs = kind != nullptr && kind->has_costs;
+    if (!arguments.memory.empty() && !has_costs)
+        throw ConfigError("--memory: `" + arguments.kind + arguments.file +
+                          "` is not built for a memory limit; leave it out");
+    if (kind == nullptr) return read_file(arguments);
+    schedule::GenerateOptions options = sizes_of(arguments);
+    if (options.chunks == 0) options.chunks = kind->default_chunks;
+    if (has_costs) {
+        const int stages = options.pp * options.chunks;
+        const auto limits =
+            arguments.memory.empty() ? std::vector<double>() : parse_memory(arguments.memory, options.pp);
+        options.costs = std::make_shared<schedule::StageCosts>(
+            schedule::StageCosts{costs.durations(stages), schedule::ActivationBytes::unit(stages), limits});
     }
-    schedule::GenerateOptions options;
-    options.kind = arguments.kind;
-    options.backward = schedule::parse_backward_order(arguments.backward);
-    options.pp = arguments.pp;
-    options.micro_batches = arguments.micro_batches;
-    const schedule::Kind* kind = schedule::find_kind(options.kind);
-    options.chunks = arguments.chunks == 0 && kind != nullptr ? kind->default_chunks : arguments.chunks;
-    if (kind != nullptr && (options.pp == 0 || options.micro_batches == 0))
-        throw ConfigError(std::string(options.pp == 0 ? "--stages" : "--micro-batches") +
-                          " is missing; for instance --stages 4 --micro-batches 8");
     return schedule::generate(options);
 }
 
-std::string range_of(const std::vector<int>& values) {
+// What is not written would be ignored.
+void require_use(const ScheduleArguments& arguments) {
+    if (arguments.format != "text" && arguments.format != "csv" && arguments.format != "svg" &&
+        arguments.format != "json")
+        throw ConfigError("--format: `" + arguments.format + "` is none of text, csv, svg, json");
+    const bool csv = arguments.format == "csv";
+    if ((arguments.overlap || arguments.communication) && !csv)
+        throw ConfigError(std::string(arguments.overlap ? "--overlap" : "--comm") +
+                          " is about CSV cells; add --format csv or leave it out");
+    const auto given = static_cast<int>(!arguments.kind.empty()) + static_cast<int>(!arguments.file.empty()) +
+                       static_cast<int>(!arguments.compare.empty());
+    if (given > 1)
+        throw ConfigError("more than one of a schedule" +
+                          (arguments.kind.empty() ? std::string() : ", `" + arguments.kind + "`,") +
+                          " --from and --compare is given; leave one out");
+    if (given == 0) throw ConfigError("which schedule? Name one, or a file with --from:\n" + kind_list());
+    if (!arguments.compare.empty() && arguments.format != "text")
+        throw ConfigError("--compare prints a table; leave --format " + arguments.format + " out");
+}
+
+std::string peaks(const std::vector<int>& values) {
+    constexpr std::size_t most_listed = 32;
+    if (values.size() > most_listed) {
+        const auto [least, most] = std::minmax_element(values.begin(), values.end());
+        return std::to_string(*least) + " to " + std::to_string(*most);
+    }
     std::string text;
     for (const int value : values) text += (text.empty() ? "" : " ") + std::to_string(value);
     return text;
 }
 
+std::string proof_text(const Proof& proof) {
+    return std::string("proved: completes under rendezvous sends; weight gradients ") +
+           (proof.exact ? "in micro-batch order"
+                        : "not in micro-batch order: agrees with 1f1b to rounding only");
+}
+
 std::string describe(const Schedule& made, const Proof& proof, const Timeline& timeline,
                      const std::string& cost) {
     std::ostringstream text;
-    text << made.kind << ": " << made.pp << " pipeline ranks, ";
-    if (made.chunks > 1) text << made.chunks << " chunks per rank, ";
-    text << made.micro_batches << " micro-batches, " << cost << "\n"
+    text << schedule::title(made) << ", " << cost << "\n"
          << "makespan " << timeline.makespan << ", messages " << proof.messages
-         << ", most activations alive per rank " << range_of(proof.peak_until_weight) << "\n"
-         << "proved: completes under rendezvous sends; weight gradients "
-         << (proof.exact ? "in micro-batch order"
-                         : "not in micro-batch order: agrees with 1f1b to rounding only")
-         << "\n\n";
+         << ", most activations alive per rank " << peaks(proof.peak_until_weight) << "\n"
+         << proof_text(proof) << "\n";
+    if (made.has_overlaps()) text << "F&B: an overlapped pair\n";
+    text << "\n";
     return text.str();
 }
 
@@ -130,22 +158,50 @@ void write(const std::string& text, const std::string& path) {
     if (!out) throw IoError::write("--out " + path + ": the file cannot be written");
 }
 
-int run(const ScheduleArguments& arguments) {
-    const Cost cost = parse_cost(arguments.cost);
-    if (arguments.format != "text" && arguments.format != "csv")
-        throw ConfigError("--format: `" + arguments.format + "` is neither text nor csv");
-    const Schedule made = make_schedule(arguments);
+// Options that would change nothing for this schedule.
+void refuse_idle_options(const ScheduleArguments& arguments, const Costs& costs, const Schedule& made) {
+    const schedule::Kind* kind = schedule::find_kind(arguments.kind);
+    if (arguments.overlap && !made.has_overlaps())
+        throw ConfigError("--overlap: `" + made.kind + "` has no overlapped pairs; leave it out");
+    if (!arguments.cost.empty() && arguments.format == "csv" && (kind == nullptr || !kind->has_costs))
+        throw ConfigError("--cost changes nothing in the CSV of `" + made.kind + "`; leave it out");
+    if (costs.pair_factor != 1 && !made.has_overlaps())
+        throw ConfigError("--cost: pair= is about overlapped pairs, `" + made.kind +
+                          "` has none; leave it out");
+}
+
+int run(const ScheduleArguments& arguments, bool bare) {
+    if (bare) {
+        write("Schedules for escalier schedule KIND --stages P --micro-batches M:\n" + kind_list(), "");
+        return 0;
+    }
+    require_use(arguments);
+    const Costs costs = parse_costs(arguments.cost.empty() ? unit_costs : arguments.cost);
+    if (!arguments.compare.empty()) {
+        write(compare_schedules(arguments.compare, sizes_of(arguments), costs, arguments.memory),
+              arguments.out);
+        return 0;
+    }
+    const Schedule made = make_schedule(arguments, costs);
+    refuse_idle_options(arguments, costs, made);
+    const auto durations = costs.durations(made.stages());
     const std::vector<schedule::Program> programs = schedule::lower(made);
     const Proof proof = schedule::prove(made, programs);
     if (arguments.format == "csv") {
-        write(schedule::to_csv(made), arguments.out);
+        write(schedule::to_csv(made, {arguments.overlap, arguments.communication}), arguments.out);
         return 0;
     }
-    const auto durations = Durations::uniform(made.stages(), cost.forward, cost.input_gradient,
-                                              cost.weight_gradient, cost.transfer);
     const Timeline timeline = schedule::simulate(made, programs, durations);
-    write(describe(made, proof, timeline, arguments.cost) + schedule::staircase(made, timeline),
-          arguments.out);
+    if (arguments.format == "json")
+        write(schedule::to_json(made, durations, timeline, proof), arguments.out);
+    else if (arguments.format == "svg")
+        write(schedule::to_svg(
+                  made, timeline,
+                  costs.text + ", messages " + std::to_string(proof.messages) + "; " + proof_text(proof)),
+              arguments.out);
+    else
+        write(describe(made, proof, timeline, costs.text) + schedule::staircase(made, timeline),
+              arguments.out);
     return 0;
 }
 
@@ -161,18 +217,28 @@ void add_schedule_command(CLI::App& app, std::function<int()>& action) {
         ->check(whole_number(1, most_schedule_cells));
     command->add_option("--micro-batches", arguments->micro_batches, "micro-batches per step")
         ->check(whole_number(1, most_schedule_cells));
-    command
-        ->add_option("--chunks", arguments->chunks,
-                     "stages per pipeline rank (default: what the schedule needs)")
+    command->add_option("--chunks", arguments->chunks, "stages per pipeline rank (default: the schedule's)")
         ->check(whole_number(1, most_schedule_cells));
-    command->add_option("--backward", arguments->backward, "gpipe's backward order: fifo or lifo")
-        ->capture_default_str();
-    command->add_option("--cost", arguments->cost, "durations of one stage's F, I and W and of a message")
-        ->capture_default_str();
-    command->add_option("--format", arguments->format, "text or csv")->capture_default_str();
+    command->add_option("--group", arguments->group, "interleaved: micro-batches per visit of a chunk")
+        ->check(whole_number(1, most_schedule_cells));
+    command->add_option("--backward", arguments->backward,
+                        "order of gpipe's and bfs's backwards: fifo or lifo");
+    command->add_option("--cost", arguments->cost,
+                        std::string("durations of one stage's F, I and W and of a message (default ") +
+                            unit_costs +
+                            "); F=1:2:1:1 for one per stage; pair=0.9 shortens overlapped pairs");
+    command->add_option("--memory", arguments->memory,
+                        "auto: most activations of one stage per rank, as 4 or 4:4:3:3");
+    command->add_option("--format", arguments->format, "text, csv, svg or json")->capture_default_str();
+    command->add_flag("--overlap", arguments->overlap, "csv: overlapped pairs as one cell");
+    command->add_flag("--comm", arguments->communication, "csv: with SEND and RECV cells");
     command->add_option("--out", arguments->out, "file to write (default: standard output)");
     command->add_option("--from", arguments->file, "CSV of a schedule of your own, cells like 0F3");
-    command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+    command->add_option("--compare", arguments->compare, "schedules in one table: names with commas, or all");
+    command->callback([arguments, &action, command] {
+        const bool bare = command->count_all() == 1;  // itself
+        action = [arguments, bare] { return run(*arguments, bare); };
+    });
 }
 
 }  // namespace escalier::apps

@@ -157,6 +157,12 @@ const Kind* find_kind(std::string_view name) {
     return nullptr;
 }
 
+const Kind& require_kind(std::string_view name) {
+    const Kind* kind = find_kind(name);
+    if (kind == nullptr) throw ConfigError(unknown_kind(std::string(name)));
+    return *kind;
+}
+
 std::string_view nearest_kind(std::string_view name) {
     std::string_view best;
     int best_distance = std::max(2, static_cast<int>(name.size()) / 3) + 1;
@@ -175,6 +181,8 @@ std::string size_problem(const Kind& kind, const GenerateOptions& options) {
         return "it has no backward order lifo; use fifo";
     if (options.group != 0 && !kind.has_group)
         return "it has no group size, found group " + std::to_string(options.group) + "; leave it out";
+    if (options.costs != nullptr && !kind.has_costs)
+        return "it is the same whatever stages cost; leave costs and memory limits out";
     return kind.problem(options);
 }
 
@@ -185,12 +193,11 @@ BackwardOrder parse_backward_order(std::string_view text) {
 }
 
 Schedule generate(const GenerateOptions& options) {
-    const Kind* kind = find_kind(options.kind);
-    if (kind == nullptr) throw ConfigError(unknown_kind(options.kind));
+    const Kind& kind = require_kind(options.kind);
     check_size(options.pp, options.chunks, options.micro_batches);
-    const std::string problem = size_problem(*kind, options);
+    const std::string problem = size_problem(kind, options);
     if (!problem.empty()) throw ConfigError("schedule `" + options.kind + "`: " + problem);
-    return kind->generate(options);
+    return kind.generate(options);
 }
 
 Schedule forward_only(Schedule schedule) {

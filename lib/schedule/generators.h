@@ -30,7 +30,7 @@ struct GenerateOptions {
     // interleaved and interleaved-zb: micro-batches per visit of a chunk. 0: M div P groups (at least one)
     // that are equal or differ by one, where M is micro_batches and P is pp.
     int group = 0;
-    std::shared_ptr<const StageCosts> costs = nullptr;  // auto only; null: equal stages, F = I = W, no limit
+    std::shared_ptr<const StageCosts> costs = nullptr;  // has_costs; null: equal stages, F = I = W, no limit
 };
 
 struct Kind {
@@ -41,6 +41,7 @@ struct Kind {
     bool exact;      // same losses and weights as 1f1b to the bit: weight gradients in micro-batch order
     bool has_lifo;   // also comes with the backward passes in reverse (never exact)
     bool has_group;  // takes a group size
+    bool has_costs = false;  // is built for durations and memory limits
     // What is wrong with the sizes, and the nearest valid values; empty: nothing.
     std::string (*problem)(const GenerateOptions&);
     Schedule (*generate)(const GenerateOptions&);
@@ -49,6 +50,8 @@ struct Kind {
 std::span<const Kind> kinds();
 // Null for a name that is not in the table.
 const Kind* find_kind(std::string_view name);
+// ConfigError, with the nearest one, for a name that is not in the table.
+const Kind& require_kind(std::string_view name);
 // The kind closest in spelling, for messages; empty when none is near.
 std::string_view nearest_kind(std::string_view name);
 // What is wrong with the sizes for this kind, with the nearest valid values; empty: nothing.
