@@ -84,10 +84,8 @@ class Completeness {
             refuse(cell({kind, action.stage, action.micro_batch}) + " must come before it");
     }
     [[noreturn]] void refuse(const std::string& why) const {
-        std::string place = "schedule `" + schedule_.kind + "`, rank " + std::to_string(rank_);
-        if (current_ != nullptr)
-            place += ", action " + std::to_string(position_) + " (" + cell(*current_) + ")";
-        throw ConfigError(place + ": " + why);
+        throw IncompleteSchedule(schedule_, rank_, current_ == nullptr ? -1 : static_cast<int>(position_),
+                                 why);
     }
 
     const Schedule& schedule_;
@@ -97,7 +95,21 @@ class Completeness {
     const Action* current_ = nullptr;
 };
 
+std::string place_text(const Schedule& schedule, int rank, int position) {
+    std::string place = "schedule `" + schedule.kind + "`, rank " + std::to_string(rank);
+    if (position < 0) return place;
+    const Action& action = schedule.ranks[static_cast<std::size_t>(rank)][static_cast<std::size_t>(position)];
+    return place + ", action " + std::to_string(position) + " (" + cell(action) + ")";
+}
+
 }  // namespace
+
+IncompleteSchedule::IncompleteSchedule(const Schedule& schedule, int rank, int position,
+                                       const std::string& why)
+    : ConfigError(place_text(schedule, rank, position) + ": " + why),
+      rank(rank),
+      position(position),
+      why(why) {}
 
 Pass pass_of(const Schedule& schedule) {
     for (const auto& actions : schedule.ranks)

@@ -34,7 +34,8 @@ std::string to_csv(const Schedule& schedule, const CsvOptions& options = {});
 // PyTorch once wrote BW for B and B for I. A file with BW cells, or with W cells and no I cell, which could
 // be no schedule in today's names, is read so.
 //
-// `name` (a path) stands in messages and becomes the schedule's kind. ConfigError with line and cell.
+// The schedule is complete (check_complete). `name` (a path) stands in messages and becomes the schedule's
+// kind. ConfigError with line and cell.
 Schedule from_csv(std::istream& in, const std::string& name);
 
 }  // namespace escalier::schedule

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "schedule/check.h"
 #include "schedule/csv.h"
 
 namespace escalier::schedule {
@@ -72,6 +73,7 @@ class Reader {
         find_sizes();
         find_placement();
         check_dropped_cells();
+        require_complete();
         return std::move(schedule_);
     }
 
@@ -221,6 +223,19 @@ class Reader {
                 refuse(line, dropped.text,
                        "stands on the wrong line: stage " + std::to_string(cell.stage) +
                            " computes on line " + std::to_string(lines_[home]) + "; move the cell there");
+        }
+    }
+
+    void require_complete() const {
+        try {
+            check_complete(schedule_, pass_of(schedule_));
+        } catch (const IncompleteSchedule& fault) {
+            const auto rank = static_cast<std::size_t>(fault.rank);
+            if (fault.position >= 0)
+                refuse(lines_[rank], cell(schedule_.ranks[rank][static_cast<std::size_t>(fault.position)]),
+                       "is wrong: " + fault.why + "; mend the order of this line");
+            throw ConfigError(name_ + ":" + std::to_string(lines_[rank]) + ": " + fault.why +
+                              "; add it to this line");
         }
     }
 

@@ -77,17 +77,15 @@ TEST(Csv, MarksOfSpreadsheetsDoNotMatter) {
 }
 
 TEST(Csv, OverlappedPairsAreKeptOrFlattened) {
-    const std::string text =
-        "0F0,0F1,3F0,(0F2;3B0)OVERLAP_F_B,0B0\n1F0,2F0,(1F1;2B0)OVERLAP_F_B,(2F1;1B0)OVERLAP_F_B\n";
+    const std::string text = "0F0,1F0,(0F1;1B0)OVERLAP_F_B,(1F1;0B0)OVERLAP_F_B,1B1,0B1\n";
     const Schedule schedule = parse(text);
-    const auto& first = schedule.ranks[0];
-    ASSERT_EQ(first.size(), 6u);
-    EXPECT_EQ(first[3], (Action{ActionKind::F, 0, 2, true}));
-    EXPECT_EQ(first[4], (Action{ActionKind::B, 3, 0, false}));
-    EXPECT_EQ(schedule.ranks[1].size(), 6u);
+    const auto& actions = schedule.ranks[0];
+    ASSERT_EQ(actions.size(), 8u);
+    EXPECT_EQ(actions[2], (Action{ActionKind::F, 0, 1, true}));
+    EXPECT_EQ(actions[3], (Action{ActionKind::B, 1, 0, false}));
     EXPECT_EQ(to_csv(schedule, {.overlap = true}), text);
-    EXPECT_EQ(to_csv(schedule), "0F0,0F1,3F0,0F2,3B0,0B0\n1F0,2F0,1F1,2B0,2F1,1B0\n");
-    EXPECT_EQ(parse("( 0F0 ; 1B0 )OVERLAP_F_B").ranks[0].size(), 2u);
+    EXPECT_EQ(to_csv(schedule), "0F0,1F0,0F1,1B0,1F1,0B0,1B1,0B1\n");
+    EXPECT_EQ(parse("0F0,1F0,( 0F1 ; 1B0 )OVERLAP_F_B,(1F1;0B0)OVERLAP_F_B,1B1,0B1").ranks, schedule.ranks);
     for (const char* bad : {"(0F0;1B0)", "(0F0)OVERLAP_F_B", "(0B0;1F0)OVERLAP_F_B", "(0F0;1I0)OVERLAP_F_B",
                             "(0F0;1B0;2F0)OVERLAP_F_B", "(0F0;1B)OVERLAP_F_B", "(0F0;1SEND_B0)OVERLAP_F_B"})
         expect_refusal(std::string("0F0\n") + bad, "own.csv:2: cell `" + std::string(bad) + "`");
@@ -103,10 +101,13 @@ TEST(Csv, CommunicationStandsInOneGlobalOrder) {
     EXPECT_EQ(to_csv(v, {.communication = true}),
               "0F0,0SEND_F0,3RECV_F0,3F0,3I0,3SEND_B0,3W0,0RECV_B0,0I0,0W0\n"
               "1RECV_F0,1F0,2F0,2SEND_F0,2RECV_B0,2I0,1I0,1SEND_B0,2W0,1W0\n");
-    const Schedule pair = parse("0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\n");
-    EXPECT_EQ(to_csv(pair, {.overlap = true, .communication = true}),
-              "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
-              "1RECV_F0,1F0,1RECV_F1,(1F1;1B0)OVERLAP_F_B,1SEND_B0,1B1,1SEND_B1\n");
+    const Schedule pairs =
+        parse("0F0,0F1,3F0,3B0,3F1,3B1,0B0,0B1\n1F0,2F0,(1F1;2B0)OVERLAP_F_B,(2F1;1B0)OVERLAP_F_B,2B1,1B1\n");
+    EXPECT_EQ(to_csv(pairs, {.overlap = true, .communication = true}),
+              "0F0,0SEND_F0,0F1,0SEND_F1,3RECV_F0,3F0,3B0,3SEND_B0,3RECV_F1,0RECV_B0,3F1,3B1,3SEND_B1,0B0,"
+              "0RECV_B1,0B1\n"
+              "1RECV_F0,1F0,1RECV_F1,2F0,2SEND_F0,2RECV_B0,(1F1;2B0)OVERLAP_F_B,(2F1;1B0)OVERLAP_F_B,"
+              "2SEND_F1,1SEND_B0,2RECV_B1,2B1,1B1,1SEND_B1\n");
 }
 
 TEST(Csv, CommunicationCellsAreReadAndDropped) {
@@ -123,6 +124,17 @@ TEST(Csv, CommunicationCellsAreReadAndDropped) {
                    "own.csv:2: cell `0SEND_F0` stands on the wrong line: stage 0 computes on line 1");
     expect_refusal("0F0,0SEND_F1,0B0\n1F0,1B0\n", "cell `0SEND_F1` is of a stage or micro-batch that no");
     expect_refusal("0F0,2RECV_B0,0B0\n1F0,1B0\n", "there are stages 0 to 1, micro-batches 0 to 0");
+}
+
+TEST(Csv, WhatIsMissingOrOutOfOrderIsNamedWithItsLine) {
+    expect_refusal("0F0,0B0\n\n1F0\n", "own.csv:3: 1B0 (or I and W) is missing; add it to this line");
+    expect_refusal("0F0,0B0\n1F0,1B0,1F0\n", "own.csv:2: cell `1F0` is wrong: it comes a second time");
+    expect_refusal("0B0,0F0\n1F0,1B0\n", "own.csv:1: cell `0B0` is wrong: 0F0 must come before it");
+    expect_refusal("0F0,0I0,0B0,0W0\n",
+                   "own.csv:1: cell `0B0` is wrong: this backward is already done in halves");
+    expect_refusal("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n",
+                   "own.csv:1: cell `0F1` is wrong: it overlaps 0B0 of the same");
+    EXPECT_EQ(parse("0F0,0F1\n1F0,1F1\n").ranks[1].size(), 2u);  // forwards alone: validation
 }
 
 TEST(Csv, TwoCopiesAreRecognised) {
