@@ -15,7 +15,7 @@ namespace escalier::schedule {
 namespace {
 
 // All lengths are in pixels.
-constexpr double margin = 16, widest = 3200, narrowest = 560, font = 11, least_font = 6;
+constexpr double margin = 16, widest = 3200, narrowest = 560, font = 11, least_font = 5.5;
 constexpr double idle_column = 52, peak_column = 100;  // right ends, from the end of the rows
 constexpr double digit_width = 0.6;  // of a usual sans-serif face, in font sizes; rather wide
 constexpr std::array<std::string_view, 4> names = {"forward", "backward", "input gradient",
@@ -151,7 +151,7 @@ class Picture {
         scale_ = timeline_.makespan > 0 ? width_ / timeline_.makespan : 0;
         const double fits = (usual * scale_ - 2) / (digits_ * digit_width);
         font_ = std::clamp(std::min(fits, 0.7 * row_ * (pairs ? 0.5 : 1)), least_font, font);
-        number_width_ = digits_ * digit_width * font_ + 1.5;
+        number_width_ = digits_ * digit_width * font_ + 1;
         numbers_fit_ = longest * scale_ >= number_width_;
         left_ = margin + 12 + 7 * static_cast<double>(5 + std::to_string(schedule_.pp - 1).size());
     }

@@ -1,5 +1,0 @@
-// Schedules as text and CSV.
-#pragma once
-
-#include "schedule/csv.h"
-#include "schedule/render_text.h"
