@@ -11,8 +11,7 @@ using schedule::ActionKind;
 struct CostStages::Rank {
     Clock& clock;
     double pair_factor;
-    bool in_pair = false;      // the first action of an overlapped pair has run, the second has not
-    double first_of_pair = 0;  // its duration
+    bool in_pair = false;  // the first action of an overlapped pair has run, the second has not
     int alive_until_weight = 0, alive_until_input = 0;
     int peak_until_weight = 0, peak_until_input = 0;
 
@@ -25,15 +24,10 @@ struct CostStages::Rank {
         if (kind == ActionKind::B || kind == ActionKind::I) --alive_until_input;
     }
 
-    // A pair passes as one piece of time, in its second action.
     void pass(const Action& action, double duration) {
-        if (action.overlaps_next) {
-            in_pair = true;
-            first_of_pair = duration;
-            return;
-        }
-        clock.spend(in_pair ? (first_of_pair + duration) * pair_factor : duration);
-        in_pair = false;
+        const bool of_pair = action.overlaps_next || in_pair;
+        clock.spend(of_pair ? duration * pair_factor : duration);
+        in_pair = action.overlaps_next;
     }
 };
 
