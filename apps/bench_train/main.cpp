@@ -16,6 +16,7 @@
 #include "core/clock.h"
 #include "core/rng.h"
 #include "train/assembly.h"
+#include "train/schedule_rules.h"
 
 namespace escalier {
 namespace {
@@ -60,7 +61,9 @@ config::JobSpec make_spec(const Arguments& a, int ranks) {
                                           "train.global_batch=" + std::to_string(global),
                                           "train.steps=1000"};
     overrides.insert(overrides.end(), a.overrides.begin(), a.overrides.end());
-    return config::load_resolved({"bench", yaml}, overrides, ranks).spec;
+    return config::load_resolved({"bench", yaml}, overrides, ranks, config::process_environment(),
+                                 train::schedule_rules())
+        .spec;
 }
 
 // FLOP/s of a [n,n] x [n,n] product, best of three, all threads of this process.

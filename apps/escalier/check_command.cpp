@@ -10,8 +10,8 @@
 #include "config/validate.h"
 #include "core/text.h"
 #include "number_options.h"
-#include "schedule/generators.h"
 #include "schedule/simulate.h"
+#include "train/schedule_rules.h"
 #include "train/stage_costs.h"
 
 namespace escalier::apps {
@@ -74,7 +74,7 @@ void print_batch(const config::JobSpec& spec) {
               << " steps\n";
 }
 
-void print_stages(const config::JobSpec& spec) {
+void print_stages(const config::JobSpec& spec, const schedule::Schedule& schedule) {
     const config::ModelConfig& model = spec.model;
     const std::vector<std::int64_t>& layout = spec.pipeline.layers_per_stage;
     const config::ModelCost cost = config::forward_cost(model, spec.train.seq_len, spec.parallel.tp);
@@ -85,8 +85,9 @@ void print_stages(const config::JobSpec& spec) {
                                            spec.train.recompute[stage]));
         total += costs.back();
     }
-    std::cout << "\nstage  " << padded("holds", 32) << right("parameters", 18) << right("share of work", 16)
-              << "  recompute\n";
+    const bool two_copies = schedule.copies() == 2;
+    std::cout << "\nstage  " << right(two_copies ? "pp ranks" : "pp rank", 8) << "  " << padded("holds", 32)
+              << right("parameters", 18) << right("share of work", 16) << "  recompute\n";
     std::int64_t layer = 0;
     for (std::size_t stage = 0; stage < layout.size(); ++stage) {
         const bool first = stage == 0, last = stage + 1 == layout.size();
@@ -101,40 +102,37 @@ void print_stages(const config::JobSpec& spec) {
             holds += ", head";
         }
         layer += layout[stage];
-        std::cout << right(std::to_string(stage), 5) << "  " << padded(holds, 32)
+        const int here = static_cast<int>(stage);
+        std::string ranks = std::to_string(schedule.rank_of(here));
+        if (two_copies) ranks += ", " + std::to_string(schedule.rank_of(here, 1));
+        std::cout << right(std::to_string(stage), 5) << "  " << right(ranks, 8) << "  " << padded(holds, 32)
                   << right(grouped(parameters), 18) << right(percent(costs[stage] / total), 16) << "  "
                   << recompute_name(spec.train.recompute[stage]);
         if (spec.train.recompute[stage] == config::Recompute::full && spec.train.recompute_every > 1)
             std::cout << " over groups of " << spec.train.recompute_every;
         std::cout << "\n";
     }
-    if (model.tie_embeddings && layout.size() > 1)
+    if (two_copies)
+        std::cout << "The ranks hold the model twice; micro-batches enter at both ends.\n";
+    else if (model.tie_embeddings && schedule.rank_of(0) != schedule.rank_of(schedule.stages() - 1))
         std::cout << "The last stage also keeps a copy of the tied embedding ("
                   << grouped(model.vocab_size * model.hidden_size) << ").\n";
 }
 
-double idle_share(const config::JobSpec& spec, const schedule::Durations& durations) {
-    return schedule::simulate(
-               schedule::generate({.kind = spec.pipeline.schedule,
-                                   .pp = static_cast<int>(spec.parallel.pp),
-                                   .chunks = 1,
-                                   .micro_batches = static_cast<int>(spec.micro_batches()),
-                                   .backward = schedule::parse_backward_order(spec.pipeline.backward)}),
-               durations)
-        .idle_share;
-}
-
-void print_schedule(const config::JobSpec& spec) {
-    const int stages = static_cast<int>(spec.parallel.pp);
-    std::cout << "\nschedule   " << spec.pipeline.schedule << ", idle "
-              << percent(idle_share(spec, schedule::Durations::uniform(stages, 1.0, 1.0, 1.0, 0.0)))
-              << " with equal stages, " << percent(idle_share(spec, train::predicted_durations(spec)))
+void print_schedule(const config::JobSpec& spec, const schedule::Schedule& schedule) {
+    const auto idle = [&](const schedule::Durations& durations) {
+        return percent(schedule::simulate(schedule, durations).idle_share);
+    };
+    std::cout << "\nschedule   " << train::schedule_text(spec) << ", idle "
+              << idle(schedule::Durations::uniform(schedule.stages(), 1.0, 1.0, 1.0, 0.0))
+              << " with equal stages (F, I and W of one length), " << idle(train::predicted_durations(spec))
               << " with these (by FLOPs, without communication)\n";
 }
 
 int run(const Arguments& arguments) {
     const config::Job job =
-        config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, arguments.ranks);
+        config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, arguments.ranks,
+                              config::process_environment(), train::schedule_rules());
     const config::JobSpec& spec = job.spec;
     std::cout << "job        " << spec.run.name << " on " << arguments.ranks
               << (arguments.ranks == 1 ? " rank" : " ranks") << "\n"
@@ -142,8 +140,9 @@ int run(const Arguments& arguments) {
               << spec.parallel.dp << " (tp fastest, pp slowest)\n";
     print_model(spec.model, spec.train.seq_len);
     print_batch(spec);
-    print_stages(spec);
-    print_schedule(spec);
+    const schedule::Schedule schedule = train::make_schedule(spec);
+    print_stages(spec, schedule);
+    print_schedule(spec, schedule);
     return 0;
 }
 

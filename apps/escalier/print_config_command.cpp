@@ -8,6 +8,7 @@
 #include "config/fields.h"
 #include "config/validate.h"
 #include "number_options.h"
+#include "train/schedule_rules.h"
 
 namespace escalier::apps {
 
@@ -30,7 +31,8 @@ int run(const Arguments& arguments) {
                 .spec.parallel;
         ranks = grid.tp * grid.pp * std::max<std::int64_t>(grid.dp, 1);
     }
-    const config::Job job = config::load_resolved(file, arguments.overrides, ranks);
+    const config::Job job = config::load_resolved(file, arguments.overrides, ranks,
+                                                  config::process_environment(), train::schedule_rules());
     std::cout << (arguments.origin ? config::dump(job.spec, job.origins) : config::dump(job.spec));
     return 0;
 }

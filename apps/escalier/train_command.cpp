@@ -9,6 +9,7 @@
 #include "comm/mpi_env.h"
 #include "config/dump.h"
 #include "config/validate.h"
+#include "train/schedule_rules.h"
 #include "train/trainer.h"
 
 namespace escalier::apps {
@@ -21,23 +22,36 @@ struct TrainArguments {
     train::TrainOptions options;
 };
 
+// From rank 0 to all.
+void broadcast_text(std::string& text, comm::Communicator& world, const char* label) {
+    int size = static_cast<int>(text.size());
+    world.broadcast(TensorView(&size, DType::i32, {1}), 0, label);
+    text.resize(static_cast<std::size_t>(size));
+    if (size > 0) world.broadcast(TensorView(text.data(), DType::u8, {size}), 0, label);
+}
+
 // Rank 0 reads files and environment; the others get the resolved spec as text, so that all hold the same.
 config::JobSpec load_everywhere(const TrainArguments& arguments, comm::MpiEnv& env) {
     comm::Communicator& world = env.world();
-    std::string text;
+    std::string text, schedule_file;
     env.agree([&] {
         if (world.rank() != 0) return;
         config::Job job =
-            config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, world.size());
+            config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, world.size(),
+                                  config::process_environment(), train::schedule_rules());
         config::require_data(job.spec);
         text = config::dump(job.spec);
+        schedule_file = job.spec.pipeline.file_text;
     });
-    int size = static_cast<int>(text.size());
-    world.broadcast(TensorView(&size, DType::i32, {1}), 0, "size of the job spec");
-    text.resize(static_cast<std::size_t>(size));
-    world.broadcast(TensorView(text.data(), DType::u8, {size}), 0, "job spec");
+    broadcast_text(text, world, "job spec");
+    broadcast_text(schedule_file, world, "schedule file");
     config::JobSpec spec;
-    env.agree([&] { spec = config::load_resolved({arguments.job, text}, {}, world.size()).spec; });
+    env.agree([&] {
+        const auto rules = train::schedule_rules([&](const std::string&) { return schedule_file; });
+        spec = config::load_resolved({arguments.job, text}, {}, world.size(), config::process_environment(),
+                                     rules)
+                   .spec;
+    });
     return spec;
 }
 

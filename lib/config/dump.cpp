@@ -66,7 +66,9 @@ struct ToYaml {
     std::string operator()(const AutoIntField& f) const { return *f.at ? std::to_string(**f.at) : "auto"; }
     std::string operator()(const RealField& f) const { return real_text(*f.at); }
     std::string operator()(const BoolField& f) const { return *f.at ? "true" : "false"; }
-    std::string operator()(const TextField& f) const { return string_text(*f.at); }
+    std::string operator()(const TextField& f) const {
+        return f.rule.or_null && f.at->empty() ? "null" : string_text(*f.at);
+    }
     std::string operator()(const ArchField& f) const { return *f.at == Arch::gpt2 ? "gpt2" : "llama"; }
     std::string operator()(const LayoutField& f) const {
         if (f.at->layers_per_stage.empty()) return f.at->layout;

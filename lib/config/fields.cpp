@@ -33,8 +33,11 @@ FieldValue yes_no(bool& at) {
 FieldValue text(std::string& at) {
     return TextField{&at, {}};
 }
+FieldValue text_or_null(std::string& at) {
+    return TextField{&at, {{}, true}};
+}
 FieldValue one_of(std::string& at, std::vector<std::string> choices) {
-    return TextField{&at, {std::move(choices)}};
+    return TextField{&at, {std::move(choices), false}};
 }
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
@@ -106,11 +109,22 @@ void fields(FieldTable& f, ParallelConfig& c) {
 }
 
 void fields(FieldTable& f, PipelineConfig& c) {
-    f("schedule", one_of(c.schedule, {"gpipe", "1f1b"}), "order of forward and backward passes");
+    f("schedule",
+      one_of(c.schedule, {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-h2", "interleaved-zb", "zbv",
+                          "v-half", "v-min", "dualpipe", "dualpipev", "csv"}),
+      "order of forward and backward passes; csv: that of pipeline.file");
+    f("chunks", count_or_auto(c.chunks, 1, most_layers),
+      "stages per pipeline rank; auto: what the schedule or its file needs");
+    f("group", count_or_auto(c.group, 1, most_samples),
+      "micro-batches per visit of a chunk (interleaved, interleaved-zb); auto: about as many as pipeline "
+      "ranks");
     f("backward", one_of(c.backward, {"fifo", "lifo"}),
-      "order of the backward passes of gpipe; lifo gives up bit-equality");
+      "order of the backward passes of gpipe and bfs; lifo gives up bit-equality");
+    f("file", text_or_null(c.file),
+      "schedule csv: path of the file, one line per pipeline rank, cells such as 0F3");
     f("layout", LayoutField{&c},
-      "layers per stage; balanced: by FLOPs, embedding and head counted; even; or a list");
+      "layers per stage; balanced: by FLOPs, embedding and head counted; even; or a list over pp x chunks "
+      "stages");
 }
 
 void fields(FieldTable& f, TrainConfig& c) {
@@ -241,6 +255,7 @@ struct Wanted {
     }
     std::string operator()(const BoolField&) const { return "true or false"; }
     std::string operator()(const TextField& f) const {
+        if (f.rule.or_null) return "text, or null";
         return f.rule.choices.empty() ? "text" : join(f.rule.choices);
     }
     std::string operator()(const ArchField&) const { return "gpt2 or llama"; }

@@ -34,6 +34,7 @@ struct RealRule {
 };
 struct TextRule {
     std::vector<std::string> choices;  // empty: any text
+    bool or_null = false;              // YAML null is kept as the empty text
 };
 
 struct IntField {

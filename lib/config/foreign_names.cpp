@@ -83,6 +83,11 @@ const std::vector<ForeignName>& foreign_names() {
         {"parallelism", "parallel", ""},
         // pipeline
         {"pipeline_parallel_schedule", "pipeline.schedule", ""},
+        {"virtual_pipeline_model_parallel_size", "pipeline.chunks", ""},
+        {"num_virtual_stages_per_pipeline_rank", "pipeline.chunks", ""},
+        {"num_model_chunks", "pipeline.chunks", ""},
+        {"microbatch_group_size_per_vp_stage", "pipeline.group", ""},
+        {"pipeline_parallel_schedule_csv", "pipeline.file", ""},
         {"pp_engine", "pipeline.schedule", "afab is gpipe"},
         {"pipeline_model_parallel_layout", "pipeline.layout", "a list of layers per stage"},
         {"decoder_first_pipeline_num_layers", "pipeline.layout", "a list of layers per stage"},

@@ -73,8 +73,12 @@ struct ParallelConfig {
 };
 
 struct PipelineConfig {
-    std::string schedule = "1f1b";               // a kind of schedule/generators.h
-    std::string backward = "fifo";               // fifo | lifo, gpipe only
+    std::string schedule = "1f1b";               // a kind of schedule/generators.h, or csv
+    AutoInt chunks;                              // stages per pipeline rank; auto: what the schedule needs
+    AutoInt group;                               // interleaved schedules: micro-batches per visit of a chunk
+    std::string backward = "fifo";               // fifo | lifo
+    std::string file;                            // csv: path of the schedule
+    std::string file_text;                       // no key: what `file` holds, once resolved
     std::string layout = "balanced";             // balanced | even; empty once layers_per_stage is explicit
     std::vector<std::int64_t> layers_per_stage;  // explicit list in YAML, or resolved
 

@@ -138,8 +138,14 @@ std::string choice_hint(const std::string& path, const std::string& value,
                         const std::vector<std::string>& choices) {
     if (path == "run.device" && plain(value) == "cuda")
         return "this build has no CUDA backend; use cpu or auto";
-    static constexpr std::array<std::array<const char*, 2>, 8> synonyms = {
+    static constexpr std::array<std::array<const char*, 2>, 14> synonyms = {
         {{"afab", "gpipe"},
+         {"interleaved1f1b", "interleaved"},
+         {"interleaved_1f1b", "interleaved"},
+         {"loopedbfs", "bfs"},
+         {"looped_bfs", "bfs"},
+         {"interleavedzerobubble", "interleaved-zb"},
+         {"zbvzerobubble", "zbv"},
          {"fill_drain", "gpipe"},
          {"float32", "fp32"},
          {"float", "fp32"},
@@ -153,12 +159,6 @@ std::string choice_hint(const std::string& path, const std::string& value,
             return std::string("here it is ") + ours;
     for (const std::string& choice : choices)
         if (plain(choice) == name) return "did you mean " + choice + "?";
-    if (path == "pipeline.schedule") {
-        static constexpr std::array<const char*, 8> coming = {
-            "interleaved", "bfs", "zb_h1", "zb_h2", "zbv", "interleaved_zb", "dualpipe", "dualpipev"};
-        if (std::find(coming.begin(), coming.end(), name) != coming.end())
-            return "that schedule is not supported yet";
-    }
     const std::string near = nearest(name, choices);
     return near.empty() ? "" : "did you mean " + near + "?";
 }

@@ -33,16 +33,22 @@ std::string list(const std::vector<std::int64_t>& values) {
 
 class Validator {
  public:
-    Validator(Job& job, std::int64_t ranks, Problems& problems)
-        : spec_(job.spec), origins_(job.origins), file_(job.file), ranks_(ranks), problems_(problems) {}
+    Validator(Job& job, std::int64_t ranks, const ScheduleRules& schedules, Problems& problems)
+        : spec_(job.spec),
+          origins_(job.origins),
+          file_(job.file),
+          ranks_(ranks),
+          schedules_(schedules),
+          problems_(problems) {}
 
     void run() {
         lengths();
         model();
         grid();
         tensor_parallel();
-        stages();
         batches();
+        schedule();
+        stages();
         totals();
         rates();
         data();
@@ -210,30 +216,25 @@ class Validator {
     }
 
     void stages() {
-        const std::int64_t pp = spec_.parallel.pp, layers = spec_.model.num_layers;
+        const std::int64_t layers = spec_.model.num_layers;
         PipelineConfig& pipeline = spec_.pipeline;
-        require(pipeline.backward == "fifo" || pipeline.schedule == "gpipe",
-                {"pipeline.backward", "pipeline.schedule"},
-                "found " + pipeline.backward + ", which only schedule gpipe takes; " + pipeline.schedule +
-                    " runs backward passes in order (fifo)");
+        if (stages_ == 0) return;
         std::vector<Recompute>& recompute = spec_.train.recompute;
-        if (recompute.size() == 1 && sound({"parallel.pp"}))
-            recompute.resize(static_cast<std::size_t>(pp), recompute[0]);
-        require(static_cast<std::int64_t>(recompute.size()) == pp, {"train.recompute", "parallel.pp"},
-                "has " + text(static_cast<std::int64_t>(recompute.size())) + " entries, but parallel.pp is " +
-                    text(pp) + "; give one entry for all stages or one for each");
-        if (layers <= 0 || !sound({"model.num_layers", "parallel.pp"})) return;
-        if (pp > layers) {
-            refuse({"parallel.pp", "model.num_layers"},
-                   text(pp) + " is more than model.num_layers " + text(layers) +
-                       ": every stage needs a layer; parallel.pp may be at most " + text(layers));
+        if (recompute.size() == 1) recompute.resize(static_cast<std::size_t>(stages_), recompute[0]);
+        require(static_cast<std::int64_t>(recompute.size()) == stages_,
+                {"train.recompute", "parallel.pp", "pipeline.chunks"},
+                "has " + text(static_cast<std::int64_t>(recompute.size())) + " entries, but " +
+                    stages_text() + "; give one entry for all stages or one for each");
+        if (layers <= 0 || !sound({"model.num_layers"})) return;
+        if (stages_ > layers) {
+            refuse_many_stages(layers);
             return;
         }
         if (!sound({"pipeline.layout", "model", "train.recompute"})) return;
         if (pipeline.layers_per_stage.empty()) {
             pipeline.layers_per_stage =
                 pipeline.layout == "even"
-                    ? even_layout(layers, pp)
+                    ? even_layout(layers, stages_)
                     : balanced_layout(forward_cost(spec_.model, spec_.train.seq_len, spec_.parallel.tp),
                                       layers, recompute);
             pipeline.layout.clear();
@@ -242,9 +243,66 @@ class Validator {
         explicit_layout();
     }
 
+    void refuse_many_stages(std::int64_t layers) {
+        const std::int64_t pp = spec_.parallel.pp, per_rank = stages_ / pp;
+        if (per_rank == 1)
+            refuse({"parallel.pp", "model.num_layers"},
+                   text(pp) + " is more than model.num_layers " + text(layers) +
+                       ": every stage needs a layer; parallel.pp may be at most " + text(layers));
+        else
+            refuse({"pipeline.chunks", "pipeline.schedule", "parallel.pp", "model.num_layers"},
+                   text(per_rank) + " chunks (" + spec_.pipeline.schedule + ") x parallel.pp " + text(pp) +
+                       " are " + text(stages_) + " stages, more than model.num_layers " + text(layers) +
+                       ": every stage needs a layer; parallel.pp may be at most " + text(layers / per_rank) +
+                       ", or chunks " + text(layers / pp));
+    }
+
+    // "parallel.pp is 4", "parallel.pp 4 x pipeline.chunks 2 makes 8 stages"
+    std::string stages_text() const {
+        const std::int64_t pp = spec_.parallel.pp;
+        if (stages_ == pp) return "parallel.pp is " + text(pp);
+        return "parallel.pp " + text(pp) + " x pipeline.chunks " + text(*spec_.pipeline.chunks) + " makes " +
+               text(stages_) + " stages";
+    }
+    void schedule() {
+        PipelineConfig& pipeline = spec_.pipeline;
+        const bool from_file = pipeline.schedule == "csv";
+        require(from_file || pipeline.file.empty(), {"pipeline.file", "pipeline.schedule"},
+                "found " + pipeline.file + " beside schedule " + pipeline.schedule +
+                    ", which takes no file; remove it, or set pipeline.schedule: csv");
+        require(!from_file || !pipeline.file.empty(), {"pipeline.file", "pipeline.schedule"},
+                "is needed with pipeline.schedule csv; give the path of a file with one line per pipeline "
+                "rank and cells such as 0F3");
+        if (!sound({"parallel.pp", "pipeline.schedule", "pipeline.chunks", "pipeline.group",
+                    "pipeline.backward", "pipeline.file"}))
+            return;
+        const bool counted = sound({"train.global_batch", "train.micro_batch", "parallel.dp"});
+        const ScheduleAnswer answer =
+            schedules_(pipeline, spec_.parallel.pp,
+                       counted ? std::optional<std::int64_t>(spec_.micro_batches()) : std::nullopt);
+        pipeline.chunks = answer.chunks;
+        pipeline.file_text = answer.file_text;
+        if (!answer.problem.empty()) {
+            refuse({answer.key.c_str(), "pipeline.schedule"}, answer.problem);
+            return;
+        }
+        const std::int64_t most =
+            std::max<std::int64_t>(1, most_schedule_cells / spec_.parallel.pp / answer.chunks);
+        const std::int64_t micro_batches = counted ? spec_.micro_batches() : 1;
+        if (micro_batches > most) {
+            refuse({"pipeline.chunks", "train.global_batch", "parallel.pp"},
+                   text(answer.chunks) + " x parallel.pp " + text(spec_.parallel.pp) + " x " +
+                       text(micro_batches) + " micro-batches are more than the " + text(most_schedule_cells) +
+                       " that a schedule may have; with these chunks " + text(most) +
+                       " micro-batches are the most");
+            return;
+        }
+        stages_ = answer.stages;
+    }
+
     void explicit_layout() {
         const std::vector<std::int64_t>& split = spec_.pipeline.layers_per_stage;
-        const std::int64_t pp = spec_.parallel.pp, layers = spec_.model.num_layers;
+        const std::int64_t layers = spec_.model.num_layers;
         std::int64_t sum = 0;
         for (std::int64_t count : split)
             sum = std::min(sum, most_layers_summed) + std::min(count, most_layers_summed);
@@ -252,10 +310,10 @@ class Validator {
             refuse({"pipeline.layout", "model.num_layers"},
                    list(split) + " sums to " + text(sum) + ", but model.num_layers is " + text(layers) +
                        "; give counts that sum to " + text(layers) + ", or balanced");
-        if (static_cast<std::int64_t>(split.size()) != pp)
-            refuse({"pipeline.layout", "parallel.pp"},
-                   list(split) + " has " + text(static_cast<std::int64_t>(split.size())) +
-                       " stages, but parallel.pp is " + text(pp) + "; give one count per stage, or balanced");
+        if (static_cast<std::int64_t>(split.size()) != stages_)
+            refuse({"pipeline.layout", "parallel.pp", "pipeline.chunks"},
+                   list(split) + " has " + text(static_cast<std::int64_t>(split.size())) + " stages, but " +
+                       stages_text() + "; give one count per stage, or balanced");
     }
 
     void batches() {
@@ -379,13 +437,20 @@ class Validator {
     const Origins& origins_;
     const std::string& file_;
     std::int64_t ranks_;
+    const ScheduleRules& schedules_;
     Problems& problems_;
+    std::int64_t stages_ = 0;  // 0: not known
 };
 
 }  // namespace
 
-void apply_rules(Job& job, std::int64_t ranks, Problems& problems) {
-    Validator(job, ranks, problems).run();
+void apply_rules(Job& job, std::int64_t ranks, const ScheduleRules& schedules, Problems& problems) {
+    Validator(job, ranks, schedules, problems).run();
+}
+
+ScheduleAnswer any_schedule(const PipelineConfig& pipeline, std::int64_t pp, std::optional<std::int64_t>) {
+    const std::int64_t chunks = pipeline.chunks.value_or(1);
+    return {chunks, pp * chunks, pipeline.file_text, "", ""};
 }
 
 }  // namespace escalier::config

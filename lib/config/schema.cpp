@@ -40,6 +40,7 @@ struct ToSchema {
     }
     Json operator()(const BoolField&) const { return {{"type", "boolean"}}; }
     Json operator()(const TextField& f) const {
+        if (f.rule.or_null) return {{"type", Json::array({"string", "number", "boolean", "null"})}};
         return f.rule.choices.empty() ? Json{{"type", Json::array({"string", "number", "boolean"})}}
                                       : choice(f.rule.choices);
     }

@@ -21,10 +21,10 @@ void mark_derived(JobSpec before, Job& after) {
     }
 }
 
-Job resolve(const Job& job, std::int64_t ranks, Problems& problems) {
+Job resolve(const Job& job, std::int64_t ranks, const ScheduleRules& schedules, Problems& problems) {
     ESCALIER_CHECK(ranks >= 1, "a job has at least one rank");
     Job out = job;
-    apply_rules(out, ranks, problems);
+    apply_rules(out, ranks, schedules, problems);
     problems.throw_if_any();
     mark_derived(job.spec, out);
     return out;
@@ -32,20 +32,20 @@ Job resolve(const Job& job, std::int64_t ranks, Problems& problems) {
 
 }  // namespace
 
-Job resolve(const Job& job, std::int64_t ranks) {
+Job resolve(const Job& job, std::int64_t ranks, const ScheduleRules& schedules) {
     Problems problems;
-    return resolve(job, ranks, problems);
+    return resolve(job, ranks, schedules, problems);
 }
 
-JobSpec resolve(const JobSpec& spec, std::int64_t ranks) {
-    return resolve(Job{spec}, ranks).spec;
+JobSpec resolve(const JobSpec& spec, std::int64_t ranks, const ScheduleRules& schedules) {
+    return resolve(Job{spec}, ranks, schedules).spec;
 }
 
 Job load_resolved(const JobFile& file, const std::vector<std::string>& overrides, std::int64_t ranks,
-                  const Environment& environment) {
+                  const Environment& environment, const ScheduleRules& schedules) {
     Problems problems;
     const Job job = load(file, overrides, environment, problems);
-    return resolve(job, ranks, problems);
+    return resolve(job, ranks, schedules, problems);
 }
 
 void require_data(const JobSpec& spec) {

@@ -200,6 +200,10 @@ bool ValueReader::read_value(const BoolField& f, const Field& field, const YAML:
 }
 
 bool ValueReader::read_value(const TextField& f, const Field& field, const YAML::Node& node) {
+    if (f.rule.or_null && node.IsNull()) {
+        f.at->clear();
+        return true;
+    }
     Scalar value;
     if (!scalar(node, field, value)) return false;
     if (!f.rule.choices.empty()) {

@@ -18,12 +18,26 @@ struct Wire {
     int threads = 1;
 };
 
+// "0, 7", long lists cut in the middle
+std::string stages_text(const std::vector<int>& stages) {
+    constexpr std::size_t shown = 6;
+    std::string text;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+        if (stages.size() > shown && i == shown - 1) {
+            text += " ...";
+            i = stages.size() - 1;
+        }
+        text += (text.empty() ? "" : ", ") + std::to_string(stages[i]);
+    }
+    return text;
+}
+
 std::string line_of(const RankRow& row, int host_width) {
     char text[256];
-    std::snprintf(text, sizeof text, "%5d  %-*s  %5d  %5d  %7d  %3d  %3d  %3d  %5d", row.rank, host_width,
+    std::snprintf(text, sizeof text, "%5d  %-*s  %5d  %5d  %7d  %3d  %3d  %3d  ", row.rank, host_width,
                   row.host.c_str(), row.local_rank, row.cores, row.threads, row.place.tp_rank,
-                  row.place.pp_rank, row.place.dp_rank, row.first_stage);
-    return text;
+                  row.place.pp_rank, row.place.dp_rank);
+    return text + stages_text(row.stages);
 }
 
 std::string list(const std::set<std::string>& names) {
@@ -40,8 +54,8 @@ std::string rank_table_text(const std::vector<RankRow>& rows) {
     for (const RankRow& row : rows) host_width = std::max(host_width, static_cast<int>(row.host.size()));
     host_width = std::min(host_width, 64);
     char heading[256];
-    std::snprintf(heading, sizeof heading, "%5s  %-*s  %5s  %5s  %7s  %3s  %3s  %3s  %5s", "rank", host_width,
-                  "host", "local", "cores", "threads", "tp", "pp", "dp", "stage");
+    std::snprintf(heading, sizeof heading, "%5s  %-*s  %5s  %5s  %7s  %3s  %3s  %3s  %s", "rank", host_width,
+                  "host", "local", "cores", "threads", "tp", "pp", "dp", "stages");
     std::string text = heading;
     for (std::size_t r = 0; r < rows.size(); ++r) {
         if (rows.size() > shown && r == ends) {
@@ -89,8 +103,15 @@ std::vector<std::string> rank_table_warnings(const std::vector<RankRow>& rows, c
     return warnings;
 }
 
-RankTable gather_rank_table(comm::Communicator& job, const Grid& grid, const comm::RankPlace& place,
-                            int threads) {
+std::vector<int> stages_of_rank(const schedule::Schedule& schedule, int pp_rank) {
+    std::vector<int> stages;
+    for (int place = 0; place < schedule.places(); ++place)
+        if (schedule.rank_of_place(place) == pp_rank) stages.push_back(place % schedule.stages());
+    return stages;
+}
+
+RankTable gather_rank_table(comm::Communicator& job, const Grid& grid, const schedule::Schedule& schedule,
+                            const comm::RankPlace& place, int threads) {
     Wire own;
     std::strncpy(own.host, place.host.c_str(), sizeof own.host - 1);
     own.local_rank = place.local_rank;
@@ -105,8 +126,8 @@ RankTable gather_rank_table(comm::Communicator& job, const Grid& grid, const com
     for (int rank = 0; rank < job.size(); ++rank) {
         const Wire& wire = all[static_cast<std::size_t>(rank)];
         const GridPlace at = grid.place_of(rank);
-        table.rows.push_back(
-            {rank, at, at.pp_rank, wire.host, wire.local_rank, wire.cores, wire.node_cores, wire.threads});
+        table.rows.push_back({rank, at, stages_of_rank(schedule, at.pp_rank), wire.host, wire.local_rank,
+                              wire.cores, wire.node_cores, wire.threads});
     }
     table.text = rank_table_text(table.rows);
     table.warnings = rank_table_warnings(table.rows, grid);

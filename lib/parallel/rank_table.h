@@ -7,13 +7,14 @@
 #include "comm/communicator.h"
 #include "comm/mpi_env.h"
 #include "parallel/grid.h"
+#include "schedule/action.h"
 
 namespace escalier::parallel {
 
 struct RankRow {
     int rank = 0;
     GridPlace place;
-    int first_stage = 0;  // the stages of this rank are first_stage, first_stage + pp, …
+    std::vector<int> stages;  // by chunk
     std::string host;
     int local_rank = 0;
     int cores = 1;       // that this rank may use
@@ -28,8 +29,11 @@ struct RankTable {
 };
 
 // Collective over `job`, whose ranks make up the grid; every rank gets the whole table.
-RankTable gather_rank_table(comm::Communicator& job, const Grid& grid, const comm::RankPlace& place,
-                            int threads);
+RankTable gather_rank_table(comm::Communicator& job, const Grid& grid, const schedule::Schedule& schedule,
+                            const comm::RankPlace& place, int threads);
+
+// The stages of a pipeline rank, by chunk; with two copies of the model one of each.
+std::vector<int> stages_of_rank(const schedule::Schedule& schedule, int pp_rank);
 
 // The same without exchange.
 std::string rank_table_text(const std::vector<RankRow>& rows);

@@ -124,6 +124,7 @@ constexpr std::array table = {
          .exact = false,
          .has_lifo = false,
          .has_group = false,
+         .copies = 2,
          .problem = dualpipe_problem,
          .generate = dualpipe},
     Kind{.name = "dualpipev",

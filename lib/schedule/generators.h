@@ -42,6 +42,7 @@ struct Kind {
     bool has_lifo;   // also comes with the backward passes in reverse (never exact)
     bool has_group;  // takes a group size
     bool has_costs = false;  // is built for durations and memory limits
+    int copies = 1;  // of the model; with two the pipeline has half the stages (Placement::bidirectional)
     // What is wrong with the sizes, and the nearest valid values; empty: nothing.
     std::string (*problem)(const GenerateOptions&);
     Schedule (*generate)(const GenerateOptions&);

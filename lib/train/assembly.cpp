@@ -3,6 +3,7 @@
 #include "schedule/generators.h"
 #include "schedule/lower.h"
 #include "schedule/prove.h"
+#include "train/schedule_rules.h"
 
 namespace escalier::train {
 
@@ -14,15 +15,6 @@ parallel::Grid grid_of(const config::JobSpec& spec) {
 }
 
 }  // namespace
-
-schedule::Schedule make_schedule(const config::JobSpec& spec) {
-    schedule::GenerateOptions options;
-    options.kind = spec.pipeline.schedule;
-    options.pp = static_cast<int>(spec.parallel.pp);
-    options.micro_batches = static_cast<int>(spec.micro_batches());
-    options.backward = schedule::parse_backward_order(spec.pipeline.backward);
-    return schedule::generate(options);
-}
 
 Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
                    const AssemblyOptions& options)

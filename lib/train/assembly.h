@@ -58,7 +58,4 @@ class Assembly {
     std::unique_ptr<TrainStep> step_;
 };
 
-// The schedule of a resolved spec, proved. Throws ConfigError.
-schedule::Schedule make_schedule(const config::JobSpec& spec);
-
 }  // namespace escalier::train

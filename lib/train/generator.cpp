@@ -10,6 +10,7 @@
 #include "schedule/generators.h"
 #include "schedule/lower.h"
 #include "train/assembly.h"
+#include "train/schedule_rules.h"
 
 namespace escalier::train {
 

@@ -12,6 +12,13 @@ std::string run_facts(const Assembly& assembly, const comm::MpiEnv& env, const p
                                     {"compiler", __VERSION__},
                                     {"mpi", env.version()},
                                     {"matrix_library", kernels::cpu_matrix_library()}};
+    const config::JobSpec& spec = assembly.spec();
+    facts["schedule"] = {{"kind", spec.pipeline.schedule},
+                         {"chunks", assembly.schedule().chunks},
+                         {"micro_batches", assembly.schedule().micro_batches},
+                         {"layers_per_stage", spec.pipeline.layers_per_stage}};
+    if (spec.pipeline.group) facts["schedule"]["group"] = *spec.pipeline.group;
+    if (!spec.pipeline.file.empty()) facts["schedule"]["file"] = spec.pipeline.file;
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (const parallel::RankRow& row : ranks.rows)
         rows.push_back({{"rank", row.rank},
@@ -21,7 +28,8 @@ std::string run_facts(const Assembly& assembly, const comm::MpiEnv& env, const p
                         {"threads", row.threads},
                         {"tp_rank", row.place.tp_rank},
                         {"dp_rank", row.place.dp_rank},
-                        {"pp_rank", row.place.pp_rank}});
+                        {"pp_rank", row.place.pp_rank},
+                        {"stages", row.stages}});
     facts["ranks"] = std::move(rows);
     return facts.dump(2) + "\n";
 }

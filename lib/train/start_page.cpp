@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "schedule/simulate.h"
 #include "train/metrics.h"
+#include "train/schedule_rules.h"
 #include "train/stage_costs.h"
 
 namespace escalier::train {
@@ -41,16 +42,42 @@ std::string batch_line(const config::JobSpec& s) {
         grouped(s.train.global_batch * s.train.seq_len));
 }
 
-// Parameters of a stage over all its tensor ranks; a tied head that is a copy counts on its stage too.
-std::int64_t stage_parameters(const config::JobSpec& spec, std::size_t stage) {
+// Parameters of a stage over all its tensor ranks. head_copy: the tied head is a copy, which counts on its
+// stage too.
+std::int64_t stage_parameters(const config::JobSpec& spec, std::size_t stage, bool head_copy) {
     const auto stages = spec.pipeline.layers_per_stage.size();
     std::int64_t count = spec.pipeline.layers_per_stage[stage] * config::layer_parameters(spec.model);
     if (stage == 0) count += config::embedding_parameters(spec.model);
     if (stage + 1 == stages) {
         count += config::head_parameters(spec.model);
-        if (spec.model.tie_embeddings && stages > 1) count += spec.model.vocab_size * spec.model.hidden_size;
+        if (head_copy) count += spec.model.vocab_size * spec.model.hidden_size;
     }
     return count;
+}
+
+// What belongs to one stage, over the ranks that hold it: two pipeline ranks where the model has two copies.
+struct StagePlaces {
+    std::string ranks, live;  // pipeline ranks; micro-batches whose activations are alive at once
+    double most_memory = 0;   // bytes of the fullest rank
+};
+
+StagePlaces places_of(const Assembly& assembly, int stage, const std::vector<double>& memory) {
+    const schedule::Schedule& schedule = assembly.schedule();
+    const parallel::Grid& grid = assembly.groups().grid;
+    StagePlaces places;
+    for (int copy = 0; copy < schedule.copies(); ++copy) {
+        const int pp_rank = schedule.rank_of(stage, copy);
+        const char* const separator = copy > 0 ? ", " : "";
+        places.ranks += separator + std::to_string(pp_rank);
+        for (const schedule::StageBuffers& chunk :
+             assembly.programs()[static_cast<std::size_t>(pp_rank)].chunks)
+            if (chunk.stage == stage && chunk.copy == copy)
+                places.live += separator + std::to_string(chunk.linear_input_slots);
+        for (int rank = 0; rank < grid.ranks(); ++rank)
+            if (grid.place_of(rank).pp_rank == pp_rank)
+                places.most_memory = std::max(places.most_memory, memory[static_cast<std::size_t>(rank)]);
+    }
+    return places;
 }
 
 // Bytes of all arenas of every rank of the job.
@@ -70,21 +97,21 @@ std::string stage_table(const Assembly& assembly, const std::vector<double>& mem
     double total = 0;
     for (std::size_t s = 0; s < stages; ++s)
         total += work[s] = cost.forward[s] + cost.input_gradient[s] + cost.weight_gradient[s];
+    const parallel::ModelEnds ends = parallel::ends_of(assembly.schedule());
+    const bool head_copy = spec.model.tie_embeddings && ends.first != ends.last && !ends.two_copies;
     std::string text =
-        "stage  layers   parameters  work share  live micro-batches  recompute         MiB per rank";
+        "stage  pp rank  layers   parameters  work share  live micro-batches  recompute         MiB per rank";
     std::int64_t first_layer = 0;
     for (std::size_t s = 0; s < stages; ++s) {
         const std::int64_t layers = spec.pipeline.layers_per_stage[s];
-        const parallel::Grid& grid = assembly.groups().grid;
-        double most = 0;  // over the ranks of the stage
-        for (int rank = 0; rank < grid.ranks(); ++rank)
-            if (grid.place_of(rank).pp_rank == static_cast<int>(s))
-                most = std::max(most, memory[static_cast<std::size_t>(rank)]);
-        text += fmt::format(
-            "\n{:>5}  {:>6}  {:>11}  {:>8.1f} %  {:>18}  {:<16}  {:>12.1f}", s,
-            fmt::format("{}-{}", first_layer, first_layer + layers - 1), grouped(stage_parameters(spec, s)),
-            100 * work[s] / total, assembly.programs()[s].chunks[0].forward_slots,
-            recompute_text(spec.train.recompute[s], spec.train.recompute_every), most / (1 << 20));
+        const StagePlaces places = places_of(assembly, static_cast<int>(s), memory);
+        text += fmt::format("\n{:>5}  {:>7}  {:>6}  {:>11}  {:>8.1f} %  {:>18}  {:<16}  {:>12.1f}", s,
+                            places.ranks,
+                            layers == 1 ? std::to_string(first_layer)
+                                        : fmt::format("{}-{}", first_layer, first_layer + layers - 1),
+                            grouped(stage_parameters(spec, s, head_copy)), 100 * work[s] / total, places.live,
+                            recompute_text(spec.train.recompute[s], spec.train.recompute_every),
+                            places.most_memory / (1 << 20));
         first_layer += layers;
     }
     return text;
@@ -100,8 +127,6 @@ double predicted_bubble(const Assembly& assembly) {
 std::string start_page(const Assembly& assembly, comm::Communicator& job, const std::string& rank_table) {
     const config::JobSpec& spec = assembly.spec();
     const std::vector<double> memory = gather_memory(assembly, job);
-    const double stages = static_cast<double>(spec.parallel.pp),
-                 micro_batches = static_cast<double>(spec.micro_batches());
     std::string text;
     text += fmt::format("grid      {} (tensor x pipeline x data), {} ranks\n", assembly.groups().grid.text(),
                         assembly.groups().grid.ranks());
@@ -109,9 +134,12 @@ std::string start_page(const Assembly& assembly, comm::Communicator& job, const 
     text += model_line(spec.model) + "\n";
     text += stage_table(assembly, memory) + "\n";
     text += batch_line(spec) + "\n";
-    text += fmt::format("schedule  {}, predicted bubble {:.1f} % (equal stages: (P-1)/(M+P-1) = {:.1f} %)",
-                        spec.pipeline.schedule, 100 * predicted_bubble(assembly),
-                        100 * (stages - 1) / (micro_batches + stages - 1));
+    const schedule::Durations equal = schedule::Durations::uniform(assembly.schedule().stages(), 1, 1, 1, 0);
+    text += fmt::format(
+        "schedule  {}, predicted bubble {:.1f} % ({:.1f} % if all stages were equal and F, I, W of one "
+        "length)",
+        schedule_text(spec), 100 * predicted_bubble(assembly),
+        100 * schedule::simulate(assembly.schedule(), assembly.programs(), equal).idle_share);
     return text;
 }
 

@@ -119,8 +119,9 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
 }
 
 void Run::show_start() {
-    const parallel::RankTable ranks = parallel::gather_rank_table(
-        env_.world(), assembly_->groups().grid, env_.place(), compute_threads(spec_.run, env_.place()));
+    const parallel::RankTable ranks =
+        parallel::gather_rank_table(env_.world(), assembly_->groups().grid, assembly_->schedule(),
+                                    env_.place(), compute_threads(spec_.run, env_.place()));
     const std::string page = start_page(*assembly_, env_.world(), ranks.text);
     if (!output_) return;
     predicted_bubble_ = train::predicted_bubble(*assembly_);

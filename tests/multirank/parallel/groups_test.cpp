@@ -111,10 +111,13 @@ TEST(Groups, RefuseAJobOfAnotherSize) {
 
 TEST(RankTable, IsTheSameOnAllRanks) {
     const Grid grid{2, 2, 2};
-    const RankTable table = gather_rank_table(env().world(), grid, env().place(), 1);
+    schedule::Schedule schedule;
+    schedule.pp = 2;
+    const RankTable table = gather_rank_table(env().world(), grid, schedule, env().place(), 1);
     ASSERT_EQ(table.rows.size(), 8u);
     const RankRow& own = table.rows[static_cast<std::size_t>(env().world().rank())];
     EXPECT_EQ(own.place, grid.place_of(env().world().rank()));
+    EXPECT_EQ(own.stages, std::vector<int>{own.place.pp_rank});
     EXPECT_EQ(own.host, env().place().host);
     EXPECT_EQ(own.local_rank, env().place().local_rank);
     EXPECT_EQ(std::count(table.text.begin(), table.text.end(), '\n'), 8);

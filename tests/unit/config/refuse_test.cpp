@@ -115,9 +115,15 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Choices, Refused,
     ::testing::Values(
-        Case{tiny + "pipeline: {schedule: 1F1B}\n", "wanted gpipe or 1f1b (did you mean 1f1b?)"},
+        Case{tiny + "pipeline: {schedule: 1F1B}\n", "dualpipev or csv (did you mean 1f1b?)"},
         Case{tiny + "pipeline: {schedule: afab}\n", "(here it is gpipe)"},
-        Case{tiny + "pipeline: {schedule: zb-h1}\n", "(that schedule is not supported yet)"},
+        Case{tiny + "pipeline: {schedule: zbh1}\n", "(did you mean zb-h1?)"},
+        Case{tiny + "pipeline: {schedule: Interleaved1F1B}\n", "(here it is interleaved)"},
+        Case{tiny + "pipeline: {schedule: LoopedBFS}\n", "(here it is bfs)"},
+        Case{tiny + "pipeline: {chunks: 0}\n",
+             "pipeline.chunks: found 0, wanted a whole number from 1 to 16384, or auto"},
+        Case{tiny + "pipeline: {group: many}\n", "pipeline.group: found many, wanted a whole number"},
+        Case{tiny + "pipeline: {file: [a.csv]}\n", "pipeline.file: found a list, wanted text, or null"},
         Case{tiny + "run: {device: cuda}\n",
              "wanted auto or cpu (this build has no CUDA backend; use cpu or auto)"},
         Case{tiny + "train: {dtype: bf16}\n", "train.dtype: found bf16, wanted auto or fp32"},

@@ -135,28 +135,84 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Stages, Rules,
-    ::testing::Values(Rule{2,
-                           n0,
-                           {"parallel.pp=2", "pipeline.layout=[1, 2]"},
-                           "pipeline.layout: [1, 2] sums to 3, but model.num_layers is 4"},
-                      Rule{2,
-                           n0,
-                           {"parallel.pp=2", "pipeline.layout=[3, 2]"},
-                           "[3, 2] sums to 5, but model.num_layers is 4"},
-                      Rule{1, n0, {"pipeline.layout=[3]"}, "[3] sums to 3, but model.num_layers is 4"},
-                      Rule{1, n0, {"pipeline.layout=[2, 2]"}, "[2, 2] has 2 stages, but parallel.pp is 1"},
-                      Rule{2,
-                           n0,
-                           {"parallel.pp=2", "pipeline.layout=[9223372036854775807, 9223372036854775807]"},
-                           "but model.num_layers is 4"},
-                      Rule{2,
-                           n0,
-                           {"parallel.pp=2", "train.recompute=[full, none, none]"},
-                           "train.recompute: has 3 entries, but parallel.pp is 2"},
-                      Rule{1,
-                           n0,
-                           {"pipeline.backward=lifo"},
-                           "pipeline.backward: found lifo, which only schedule gpipe takes"}));
+    ::testing::Values(
+        Rule{2,
+             n0,
+             {"parallel.pp=2", "pipeline.layout=[1, 2]"},
+             "pipeline.layout: [1, 2] sums to 3, but model.num_layers is 4"},
+        Rule{2,
+             n0,
+             {"parallel.pp=2", "pipeline.layout=[3, 2]"},
+             "[3, 2] sums to 5, but model.num_layers is 4"},
+        Rule{1, n0, {"pipeline.layout=[3]"}, "[3] sums to 3, but model.num_layers is 4"},
+        Rule{1, n0, {"pipeline.layout=[2, 2]"}, "[2, 2] has 2 stages, but parallel.pp is 1"},
+        Rule{2,
+             n0,
+             {"parallel.pp=2", "pipeline.layout=[9223372036854775807, 9223372036854775807]"},
+             "but model.num_layers is 4"},
+        Rule{2,
+             n0,
+             {"parallel.pp=2", "train.recompute=[full, none, none]"},
+             "train.recompute: has 3 entries, but parallel.pp is 2"},
+        Rule{2,
+             n0,
+             {"parallel.pp=2", "pipeline.chunks=2", "train.recompute=[full, none]"},
+             "train.recompute: has 2 entries, but parallel.pp 2 x pipeline.chunks 2 makes 4 stages"},
+        Rule{2,
+             n0,
+             {"parallel.pp=2", "pipeline.chunks=2", "pipeline.layout=[2, 2]"},
+             "[2, 2] has 2 stages, but parallel.pp 2 x pipeline.chunks 2 makes 4 stages"},
+        Rule{2,
+             n0,
+             {"parallel.pp=2", "pipeline.chunks=3"},
+             "pipeline.chunks: 3 chunks (1f1b) x parallel.pp 2 are 6 stages, more than "
+             "model.num_layers 4: every stage needs a layer; parallel.pp may be at most 1, or "
+             "chunks 2"},
+        Rule{1,
+             n0,
+             {"pipeline.file=a.csv"},
+             "pipeline.file: found a.csv beside schedule 1f1b, which takes no file"},
+        Rule{1, n0, {"pipeline.schedule=csv"}, "pipeline.file: is needed with pipeline.schedule csv"},
+        Rule{1,
+             n0,
+             {"pipeline.chunks=16384", "train.global_batch=1024"},
+             "pipeline.chunks: 16384 x parallel.pp 1 x 1024 micro-batches are more than the "
+             "4194304 that a schedule may have"}));
+
+// What the caller says about schedules is taken over, or refused at the key that it names.
+TEST(ScheduleRules, DecideStagesAndRefuse) {
+    const auto load = [](const ScheduleAnswer& answer) {
+        return load_resolved({"job.yaml", n0 + "parallel: {pp: 2}\n"}, {}, 2, environment(),
+                             [=](const PipelineConfig&, std::int64_t pp, std::optional<std::int64_t> micro) {
+                                 EXPECT_EQ(pp, 2);
+                                 EXPECT_EQ(micro, 8);
+                                 return answer;
+                             })
+            .spec;
+    };
+    const JobSpec spec = load({2, 4, "text", "", ""});
+    EXPECT_EQ(spec.pipeline.chunks, 2);
+    EXPECT_EQ(spec.pipeline.layers_per_stage, (std::vector<std::int64_t>{1, 1, 1, 1}));
+    EXPECT_EQ(spec.train.recompute.size(), 4u);
+    EXPECT_EQ(spec.pipeline.file_text, "text");
+    EXPECT_EQ(message_of([&] {
+                  load({2, 4, "", "parallel.pp", "must be odd"});
+              }),
+              "job.yaml:3:16: parallel.pp: must be odd");
+}
+
+// Without a number of micro-batches, because of another fault, sizes are judged all the same.
+TEST(ScheduleRules, AreAskedWithoutMicroBatchesToo) {
+    const std::string said = message_of([] {
+        load_resolved({"job.yaml", n0}, {"train.micro_batch=3"}, 1, environment(),
+                      [](const PipelineConfig&, std::int64_t, std::optional<std::int64_t> micro) {
+                          EXPECT_FALSE(micro);
+                          return ScheduleAnswer{1, 1, "", "pipeline.schedule", "not today"};
+                      });
+    });
+    EXPECT_TRUE(contains(said, "pipeline.schedule: not today")) << said;
+    EXPECT_TRUE(contains(said, "global_batch 8 is not divisible by micro_batch 3")) << said;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Model, Rules,

@@ -36,20 +36,40 @@ TEST(Partition, StagesFollowOneAnother) {
 std::vector<RankRow> rows_of(const Grid& grid, int ranks_per_host, int cores, int node_cores, int threads) {
     std::vector<RankRow> rows;
     for (int rank = 0; rank < grid.ranks(); ++rank)
-        rows.push_back({rank, grid.place_of(rank), grid.place_of(rank).pp_rank,
+        rows.push_back({rank,
+                        grid.place_of(rank),
+                        {grid.place_of(rank).pp_rank},
                         std::string("node").append(std::to_string(rank / ranks_per_host)),
-                        rank % ranks_per_host, cores, node_cores, threads});
+                        rank % ranks_per_host,
+                        cores,
+                        node_cores,
+                        threads});
     return rows;
 }
 
 TEST(RankTable, OneLinePerRank) {
     const std::string text = rank_table_text(rows_of({2, 2, 1}, 4, 8, 8, 2));
     EXPECT_EQ(text,
-              " rank  host   local  cores  threads   tp   pp   dp  stage\n"
-              "    0  node0      0      8        2    0    0    0      0\n"
-              "    1  node0      1      8        2    1    0    0      0\n"
-              "    2  node0      2      8        2    0    1    0      1\n"
-              "    3  node0      3      8        2    1    1    0      1");
+              " rank  host   local  cores  threads   tp   pp   dp  stages\n"
+              "    0  node0      0      8        2    0    0    0  0\n"
+              "    1  node0      1      8        2    1    0    0  0\n"
+              "    2  node0      2      8        2    0    1    0  1\n"
+              "    3  node0      3      8        2    1    1    0  1");
+}
+
+TEST(RankTable, NamesTheStagesOfEveryPlacement) {
+    schedule::Schedule schedule;
+    schedule.pp = 4;
+    schedule.chunks = 2;
+    EXPECT_EQ(stages_of_rank(schedule, 1), (std::vector<int>{1, 5}));
+    schedule.placement = schedule::Placement::v;
+    EXPECT_EQ(stages_of_rank(schedule, 1), (std::vector<int>{1, 6}));
+    schedule.placement = schedule::Placement::bidirectional;
+    EXPECT_EQ(stages_of_rank(schedule, 1), (std::vector<int>{1, 2}));
+    std::vector<RankRow> rows = rows_of({1, 1, 1}, 1, 1, 1, 1);
+    rows[0].stages = {0, 4, 8, 12, 16, 20, 24, 28};
+    EXPECT_NE(rank_table_text(rows).find("  0, 4, 8, 12, 16 ..., 28"), std::string::npos)
+        << rank_table_text(rows);
 }
 
 TEST(RankTable, LongTablesAreCutInTheMiddle) {
