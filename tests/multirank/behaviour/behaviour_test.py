@@ -147,6 +147,26 @@ class Behaviour(unittest.TestCase):
                     self.assertTrue(all(part >= 0 for part in rank.values()), rank)
                     self.assertAlmostEqual(sum(rank.values()), whole, delta=1e-5 * whole)
 
+    def test_the_idle_shares_of_a_pipeline_add_up(self):
+        with Case(BINARY) as case:
+            result = case.run(with_keys(N0, parallel__pp=2, parallel__dp=2), 4)
+            self.assertEqual(result.code, 0, result)
+            with open(case.path("runs/case/metrics.jsonl"), encoding="utf-8") as file:
+                shares, = [event for event in map(json.loads, file) if event["event"] == "bubble"]
+            self.assertEqual(shares["steps"], 9)  # all but the first
+            self.assertAlmostEqual(shares["theory"], 1 / 5)  # (P-1)/(M+P-1), four micro-batches per replica
+            self.assertAlmostEqual(shares["theory"] + shares["imbalance"], shares["simulated"])
+            self.assertAlmostEqual(shares["simulated"] + shares["stragglers"] + shares["communication"],
+                                   shares["measured"])
+            for line in ("in theory   20.0 %", "simulated", "measured", "9 steps"):
+                self.assertIn(line, result.output)
+            for step in result.steps:
+                self.assertEqual([stage["pp_rank"] for stage in step["stages"]], [0, 1])
+                for stage in step["stages"]:
+                    work = 4 * (stage["forward_ms"] + stage["backward_ms"])
+                    self.assertTrue(0 < work <= step["ranks"][2 * stage["pp_rank"]]["step_ms"] * (1 + 1e-6), step)
+        self.assertNotIn("idle share", self.train(N0)[2])
+
     def test_every_job_spec_in_configs_trains(self):
         folder = os.path.join(ROOT, "configs")
         names = sorted(name for name in os.listdir(folder) if name.endswith(".yaml"))

@@ -219,6 +219,15 @@ TEST(Executor, AccountsForAllOfAStep) {
         EXPECT_NEAR(split.compute + split.tensor_collectives + split.exposed + split.bubble + split.rest,
                     times.end - times.start, 1e-9);
         EXPECT_GT(split.bubble + split.tail, 0);  // every rank of a GPipe of four waits for somebody
+        const auto& told = exchange.actions()[static_cast<std::size_t>(pipeline.pp->rank())];
+        ASSERT_EQ(told.size(), times.actions.size());
+        for (std::size_t i = 0; i < told.size(); ++i) {
+            EXPECT_EQ(told[i].action, times.actions[i].action);
+            EXPECT_NEAR(told[i].start, times.actions[i].start, 1e-9);
+            EXPECT_NEAR(told[i].end, times.actions[i].end, 1e-9);
+            EXPECT_GE(told[i].work, 3e-3);  // a nap in each segment
+            EXPECT_LE(told[i].work, told[i].end - told[i].start + 1e-9);
+        }
         double previous = times.start;
         for (const ActionTime& action : times.actions) {
             EXPECT_LE(previous, action.start);
