@@ -47,16 +47,17 @@ RankShared::RankShared(const ModelContext& c, device::Arenas& arenas, bool backg
 }
 
 StageModel::StageModel(const ModelContext& context, int stage, const parallel::StagePart& part,
-                       const RecomputePlan& recompute, bool split_backward,
-                       const schedule::StageBuffers& buffers, int micro_batches, device::Arenas& arenas,
-                       const RankShared& shared, const Weight* tied_table)
+                       const RecomputePlan& recompute, bool split_backward, const StageSlots& slots,
+                       int micro_batches, device::Arenas& arenas, const RankShared& shared,
+                       const Weight* tied_table)
     : context_(context),
       part_(part),
       extent_(extent_of(part, recompute, split_backward)),
       shared_(shared),
       registry_(context.config, context.shape, context.tp.size(), context.tp.rank(), stage, arenas,
                 context.ops.prepared_weight_elements),
-      storage_(context_, extent_, buffers, arenas.activations, arenas.workspace),
+      storage_(context_, extent_, slots.buffers, slots.shared_with ? &slots.shared_with->storage_ : nullptr,
+               arenas.activations, arenas.workspace),
       plans_(4),
       losses_(static_cast<std::size_t>(micro_batches)) {
     if (part.embedding) embedding_.emplace(context_, registry_.embedding());

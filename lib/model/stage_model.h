@@ -27,12 +27,20 @@ struct RankShared {
     std::unique_ptr<comm::AllReduce> delta_sum, dnorm_sum;  // of `scratch`; null: they run at once
 };
 
+class StageModel;
+
+// The slots of a stage: how many, and whose they are besides (null: its own alone).
+struct StageSlots {
+    schedule::StageBuffers buffers;
+    const StageModel* shared_with = nullptr;
+};
+
 class StageModel final : public Stage {
  public:
     // In measuring arenas the stage only counts and must not run. tied_table: the embedding's weight where it
     // lives on this rank and the head is tied to it, else null.
     StageModel(const ModelContext& context, int stage, const parallel::StagePart& part,
-               const RecomputePlan& recompute, bool split_backward, const schedule::StageBuffers& buffers,
+               const RecomputePlan& recompute, bool split_backward, const StageSlots& slots,
                int micro_batches, device::Arenas& arenas, const RankShared& shared, const Weight* tied_table);
 
     const ParameterList& parameters() const { return registry_.parameters(); }

@@ -7,8 +7,8 @@ namespace escalier::model {
 using config::Recompute;
 
 StageStorage::StageStorage(const ModelContext& context, const StageExtent& extent,
-                           const schedule::StageBuffers& buffers, device::Arena& activations,
-                           device::Arena& workspace)
+                           const schedule::StageBuffers& buffers, const StageStorage* slots_of,
+                           device::Arena& activations, device::Arena& workspace)
     : context_(context), extent_(extent) {
     const ModelShape& s = context.shape;
     if (extent.recompute.kind != Recompute::none) {
@@ -18,6 +18,15 @@ StageStorage::StageStorage(const ModelContext& context, const StageExtent& exten
             recomputed_inputs_.push_back(take_linear_inputs(workspace, context));
         }
     }
+    if (slots_of)
+        share_slots(*slots_of);
+    else
+        take_slots(buffers, activations);
+    take_ends(activations);
+    if (extent.has_head) head_input_ = workspace.take(DType::f32, {s.rows, s.hidden});
+}
+
+void StageStorage::take_slots(const schedule::StageBuffers& buffers, device::Arena& activations) {
     for (int slot = 0; slot < buffers.forward_slots; ++slot)
         forward_slots_.push_back(take_forward_slot(activations));
     for (int slot = 0; slot < buffers.linear_input_slots; ++slot)
@@ -25,14 +34,35 @@ StageStorage::StageStorage(const ModelContext& context, const StageExtent& exten
     const int gradient_slots = std::max(1, buffers.output_gradient_slots);
     for (int slot = 0; slot < gradient_slots; ++slot)
         gradient_slots_.push_back(take_gradient_slot(activations));
-    if (extent.has_head) head_input_ = workspace.take(DType::f32, {s.rows, s.hidden});
+}
+
+void StageStorage::share_slots(const StageStorage& other) {
+    ESCALIER_CHECK(other.extent_.layers == extent_.layers &&
+                       other.extent_.recompute.kind == extent_.recompute.kind &&
+                       other.extent_.split_backward == extent_.split_backward,
+                   "stages of unlike sizes cannot share slots");
+    forward_slots_ = other.forward_slots_;
+    linear_input_slots_ = other.linear_input_slots_;
+    gradient_slots_ = other.gradient_slots_;
+}
+
+void StageStorage::take_ends(device::Arena& activations) {
+    const Shape residual = {context_.shape.rows, context_.shape.hidden};
+    if (extent_.has_head)
+        for (LinearInputSlot& slot : linear_input_slots_)
+            slot.head_gradient = activations.take(DType::f32, residual);
+    if (!extent_.has_embedding) return;
+    for (ForwardSlot& slot : forward_slots_) slot.embedding_output = activations.take(DType::f32, residual);
+    // Layer 0's input gradient must not alias its output gradient, which W still reads.
+    for (GradientSlot& slot : gradient_slots_)
+        slot.bottom_gradient =
+            extent_.split_backward ? activations.take(DType::f32, residual) : slot.spare_residual;
 }
 
 StageStorage::ForwardSlot StageStorage::take_forward_slot(device::Arena& activations) const {
     const ModelShape& s = context_.shape;
     const Shape residual = {s.rows, s.hidden};
     ForwardSlot slot;
-    if (extent_.has_embedding) slot.embedding_output = activations.take(DType::f32, residual);
     for (std::int64_t layer = 0; layer < extent_.layers; ++layer) {
         const bool last = layer + 1 == extent_.layers;  // its output is a boundary tensor
         BlockActivations a;
@@ -49,8 +79,6 @@ StageStorage::ForwardSlot StageStorage::take_forward_slot(device::Arena& activat
 
 StageStorage::LinearInputSlot StageStorage::take_linear_input_slot(device::Arena& activations) const {
     LinearInputSlot slot;
-    if (extent_.has_head)
-        slot.head_gradient = activations.take(DType::f32, {context_.shape.rows, context_.shape.hidden});
     for (std::int64_t layer = 0; layer < extent_.layers && !full(); ++layer)
         slot.layers.push_back(
             take_linear_inputs(activations, context_, extent_.recompute.kind == Recompute::none));
@@ -83,9 +111,7 @@ StageStorage::GradientSlot StageStorage::take_gradient_slot(device::Arena& activ
         slot.residual_gradients.push_back(residuals[at(2)]);
         if (!inputs.empty()) slot.recomputed_inputs.push_back(inputs[at(1)]);
     }
-    // Layer 0's input gradient must not alias its output gradient, which W still reads.
-    if (extent_.has_embedding)
-        slot.bottom_gradient = extent_.split_backward ? activations.take(DType::f32, residual) : residuals[1];
+    if (!extent_.split_backward) slot.spare_residual = residuals[1];
     return slot;
 }
 

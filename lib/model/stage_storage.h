@@ -40,8 +40,11 @@ class StageStorage {
         TensorView input, output, output_gradient, input_gradient;
     };
 
+    // slots_of: a stage of equal layers, recompute and split_backward whose slots this one uses too (null:
+    // none); their numbers are then common to both (schedule/share_slots.h).
     StageStorage(const ModelContext& context, const StageExtent& extent,
-                 const schedule::StageBuffers& buffers, device::Arena& activations, device::Arena& workspace);
+                 const schedule::StageBuffers& buffers, const StageStorage* slots_of,
+                 device::Arena& activations, device::Arena& workspace);
 
     // The layer's tensors during F, during the input half (of B or I), and during the weight half (of B or
     // W), when what only F and I use may belong to another micro-batch. Layers count from 0 within the stage.
@@ -72,9 +75,13 @@ class StageStorage {
         std::vector<BlockOutputGradients> layers;
         std::vector<BlockLinearInputs> recomputed_inputs;  // [layer]
         std::vector<TensorView> residual_gradients;  // [layer]: of the layer's output, but the last layer's
-        TensorView bottom_gradient;                  // of the embedding's output
+        TensorView spare_residual;   // with B only: the residual gradient that a single layer leaves free
+        TensorView bottom_gradient;  // of the embedding's output
     };
 
+    void take_slots(const schedule::StageBuffers& buffers, device::Arena& activations);
+    void share_slots(const StageStorage& other);
+    void take_ends(device::Arena& activations);  // what only the first and the last stage keep in slots
     ForwardSlot take_forward_slot(device::Arena& activations) const;
     LinearInputSlot take_linear_input_slot(device::Arena& activations) const;
     GradientSlot take_gradient_slot(device::Arena& activations) const;

@@ -3,6 +3,7 @@
 #include "schedule/generators.h"
 #include "schedule/lower.h"
 #include "schedule/prove.h"
+#include "schedule/share_slots.h"
 #include "train/schedule_rules.h"
 
 namespace escalier::train {
@@ -16,11 +17,21 @@ parallel::Grid grid_of(const config::JobSpec& spec) {
 
 }  // namespace
 
+namespace {
+
+std::vector<schedule::Program> lowered(const schedule::Schedule& schedule, const config::JobSpec& spec) {
+    std::vector<schedule::Program> programs = schedule::lower(schedule);
+    for (schedule::Program& program : programs) schedule::share_slots(program, slot_groups(spec, program));
+    return programs;
+}
+
+}  // namespace
+
 Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
                    const AssemblyOptions& options)
     : spec_(spec),
       schedule_(options.schedule ? *options.schedule : make_schedule(spec)),
-      programs_(schedule::lower(schedule_)),
+      programs_(lowered(schedule_, spec)),
       groups_(job, grid_of(spec), static_cast<int>(spec.model.num_kv_heads), parallel::ends_of(schedule_)),
       backend_(make_backend(spec.run)),
       pool_(options.threads) {
@@ -28,7 +39,7 @@ Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communi
                        schedule_.stages() == static_cast<int>(spec.pipeline.layers_per_stage.size()),
                    "the schedule is of other sizes than the job");
     schedule::prove(schedule_, programs_);
-    if (options.validation) forward_programs_ = schedule::lower(schedule::forward_only(schedule_));
+    if (options.validation) forward_programs_ = lowered(schedule::forward_only(schedule_), spec_);
 
     const auto pp_rank = static_cast<std::size_t>(groups_.place.pp_rank);
     const schedule::Program& program = programs_[pp_rank];

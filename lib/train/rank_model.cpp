@@ -42,10 +42,9 @@ bool any_action(const schedule::Program& program, const Holds& holds) {
         });
 }
 
-bool has_split_backward(const schedule::Program& program, std::size_t chunk) {
-    return any_action(program, [&](const schedule::Instruction& instruction) {
-        return instruction.chunk == static_cast<int>(chunk) &&
-               instruction.action.kind == schedule::ActionKind::I;
+bool has_split_backward(const schedule::Program& program) {
+    return any_action(program, [](const schedule::Instruction& instruction) {
+        return instruction.action.kind == schedule::ActionKind::I;
     });
 }
 
@@ -67,6 +66,21 @@ std::vector<std::size_t> building_order(const schedule::Program& program) {
 
 }  // namespace
 
+std::vector<int> slot_groups(const config::JobSpec& spec, const schedule::Program& program) {
+    const auto alike = [&](const schedule::StageBuffers& a, const schedule::StageBuffers& b) {
+        const auto i = static_cast<std::size_t>(a.stage), j = static_cast<std::size_t>(b.stage);
+        return spec.pipeline.layers_per_stage[i] == spec.pipeline.layers_per_stage[j] &&
+               spec.train.recompute[i] == spec.train.recompute[j];
+    };
+    std::vector<int> groups(program.chunks.size());
+    for (std::size_t chunk = 0; chunk < groups.size(); ++chunk)
+        groups[chunk] = static_cast<int>(
+            std::find_if(program.chunks.begin(), program.chunks.end(),
+                         [&](const auto& other) { return alike(program.chunks[chunk], other); }) -
+            program.chunks.begin());
+    return groups;
+}
+
 RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups, const Backend& backend,
                      ComputePool& pool, const schedule::Program& program, const schedule::Program* forward,
                      device::Arenas& arenas)
@@ -75,17 +89,21 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
     const bool overlaps = has_overlaps(program);
     for (std::size_t i = 0; i < (overlaps ? program.chunks.size() : 1); ++i)
         shared_.push_back(std::make_unique<model::RankShared>(context_, arenas, overlaps));
+    const std::vector<int> groups_of_slots = slot_groups(spec, program);
+    std::vector<const model::StageModel*> first_of_group(stages_.size(), nullptr);
     const model::Weight* table = nullptr;
     for (const std::size_t chunk : building_order(program)) {
         const int stage_index = program.chunks[chunk].stage;
         const parallel::StagePart part = parallel::part_of_stage(spec.pipeline.layers_per_stage, stage_index);
         const model::RecomputePlan recompute{spec.train.recompute[static_cast<std::size_t>(stage_index)],
                                              spec.train.recompute_every};
+        const model::StageModel*& first = first_of_group[static_cast<std::size_t>(groups_of_slots[chunk])];
         stages_[chunk] = std::make_unique<model::StageModel>(
-            context_, stage_index, part, recompute, has_split_backward(program, chunk),
-            enough_for_both(program.chunks[chunk], forward, chunk), static_cast<int>(spec.micro_batches()),
-            arenas, *shared_[overlaps ? chunk : 0], table);
+            context_, stage_index, part, recompute, has_split_backward(program),
+            model::StageSlots{enough_for_both(program.chunks[chunk], forward, chunk), first},
+            static_cast<int>(spec.micro_batches()), arenas, *shared_[overlaps ? chunk : 0], table);
         model::StageModel& stage = *stages_[chunk];
+        if (!first) first = &stage;
         if (part.embedding) {
             first_ = &stage;
             table = stage.embedding_table();

@@ -13,10 +13,14 @@
 
 namespace escalier::train {
 
+// Which chunks of a program share slots of activations (schedule/share_slots.h): those whose stages have the
+// same layers and recompute. spec: resolved.
+std::vector<int> slot_groups(const config::JobSpec& spec, const schedule::Program& program);
+
 class RankModel {
  public:
-    // spec: resolved. program: this rank's; `forward` (may be null) another that the same stages must be able
-    // to run. In measuring arenas it only counts.
+    // spec: resolved. program: this rank's, with slots shared by slot_groups(); `forward` (may be null)
+    // another that the same stages must be able to run. In measuring arenas it only counts.
     RankModel(const config::JobSpec& spec, const parallel::Groups& groups, const Backend& backend,
               ComputePool& pool, const schedule::Program& program, const schedule::Program* forward,
               device::Arenas& arenas);

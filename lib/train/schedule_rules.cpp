@@ -72,15 +72,18 @@ schedule::Schedule read_schedule(const std::string& text, const std::string& pat
 std::string size_difference(const schedule::Schedule& schedule, const PipelineConfig& pipeline,
                             std::int64_t pp, std::optional<std::int64_t> micro_batches) {
     const auto number = [](std::int64_t value) { return std::to_string(value); };
+    const auto counted = [](std::int64_t value, const std::string& noun) {
+        return std::to_string(value) + " " + noun + (value == 1 ? "" : noun == "micro-batch" ? "es" : "s");
+    };
     if (schedule.pp != pp)
-        return "it has " + number(schedule.pp) + " lines, one per pipeline rank, but parallel.pp is " +
+        return "it has " + counted(schedule.pp, "line") + ", one per pipeline rank, but parallel.pp is " +
                number(pp) + "; set parallel.pp to " + number(schedule.pp) + ", or give a file with " +
                number(pp) + " lines";
     if (pipeline.chunks.value_or(schedule.chunks) != schedule.chunks)
-        return "it has " + number(schedule.chunks) + " stages per line, but pipeline.chunks is " +
+        return "it has " + counted(schedule.chunks, "stage") + " per line, but pipeline.chunks is " +
                number(*pipeline.chunks) + "; set pipeline.chunks to " + number(schedule.chunks) + " or auto";
     if (micro_batches.value_or(schedule.micro_batches) != schedule.micro_batches)
-        return "it has " + number(schedule.micro_batches) + " micro-batches, but the job has " +
+        return "it has " + counted(schedule.micro_batches, "micro-batch") + ", but the job has " +
                number(*micro_batches) +
                " (global_batch / (micro_batch x dp)); change train.global_batch or train.micro_batch, or "
                "give "

@@ -55,6 +55,19 @@ std::int64_t stage_parameters(const config::JobSpec& spec, std::size_t stage, bo
     return count;
 }
 
+// Most micro-batches whose activations a stage keeps at once, from F to W (or B).
+int live_micro_batches(const schedule::Schedule& schedule, int stage, int copy) {
+    using schedule::ActionKind;
+    int live = 0, most = 0;
+    for (const schedule::Action& action :
+         schedule.ranks[static_cast<std::size_t>(schedule.rank_of(stage, copy))]) {
+        if (action.stage != stage || schedule.copy_of(action.micro_batch) != copy) continue;
+        if (action.kind == ActionKind::F) most = std::max(most, ++live);
+        if (action.kind == ActionKind::B || action.kind == ActionKind::W) --live;
+    }
+    return most;
+}
+
 // What belongs to one stage, over the ranks that hold it: two pipeline ranks where the model has two copies.
 struct StagePlaces {
     std::string ranks, live;  // pipeline ranks; micro-batches whose activations are alive at once
@@ -69,10 +82,7 @@ StagePlaces places_of(const Assembly& assembly, int stage, const std::vector<dou
         const int pp_rank = schedule.rank_of(stage, copy);
         const char* const separator = copy > 0 ? ", " : "";
         places.ranks += separator + std::to_string(pp_rank);
-        for (const schedule::StageBuffers& chunk :
-             assembly.programs()[static_cast<std::size_t>(pp_rank)].chunks)
-            if (chunk.stage == stage && chunk.copy == copy)
-                places.live += separator + std::to_string(chunk.linear_input_slots);
+        places.live += separator + std::to_string(live_micro_batches(schedule, stage, copy));
         for (int rank = 0; rank < grid.ranks(); ++rank)
             if (grid.place_of(rank).pp_rank == pp_rank)
                 places.most_memory = std::max(places.most_memory, memory[static_cast<std::size_t>(rank)]);

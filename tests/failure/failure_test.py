@@ -46,6 +46,61 @@ class FailureTest(unittest.TestCase):
             self.assertEqual(result.steps, [], result)
 
 
+class Schedules(FailureTest):
+    """Each is refused before any rank computes, with the key and the facts."""
+
+    def order(self, text, *facts, code=USAGE, **keys):
+        spec = with_keys(TWO_STAGES, pipeline__schedule="csv", pipeline__file="order.csv", train__global_batch=2, **keys)
+        with Case(BINARY) as case:
+            if text is not None:
+                with open(case.path("order.csv"), "w", encoding="utf-8") as file:
+                    file.write(text)
+            result = case.run(spec, 2)
+            self.check(result, code, *facts)
+            self.assertEqual(result.steps, [], result)
+
+    def test_an_order_that_is_right_trains(self):
+        with Case(BINARY) as case:
+            with open(case.path("order.csv"), "w", encoding="utf-8") as file:
+                file.write("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
+            keys = {"train__global_batch": 2, "train__steps": 3}
+            own = case.run(with_keys(TWO_STAGES, pipeline__schedule="csv", pipeline__file="order.csv", **keys), 2)
+            known = case.run(with_keys(TWO_STAGES, **keys), 2)
+            self.assertEqual([step["loss"] for step in own.steps], [step["loss"] for step in known.steps], own)
+            self.assertEqual(len(own.steps), 3, own)
+
+    def test_missing_file(self):
+        self.order(None, r"pipeline\.file order\.csv: cannot open: No such file", code=INPUT_MISSING)
+
+    def test_wrong_number_of_ranks(self):
+        self.order("0F0,0F1,0B0,0B1\n", r"pipeline\.file: order\.csv does not fit: it has 1 lines?, one per pipeline rank, "
+                                        r"but parallel\.pp is 2")
+
+    def test_wrong_number_of_micro_batches(self):
+        self.order("0F0,0B0\n1F0,1B0\n", r"order\.csv does not fit: it has 1 micro-batch\w*, but the job has 2")
+
+    def test_missing_action(self):
+        self.order("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n", r"order\.csv")
+
+    def test_deadlock_is_named_with_its_circle(self):
+        self.order("0F0,0B0,0F1,0B1\n1F0,1F1,1B1,1B0\n", r"(?s)order\.csv.*rank 0 waits in 0B0.*rank 1 waits in 1F1")
+
+    def test_no_cells(self):
+        self.order("hello\n", r"order\.csv:1: cell .hello.")
+
+    def test_chunks_that_a_schedule_does_not_have(self):
+        self.refused(with_keys(TWO_STAGES, pipeline__chunks=2), 2, USAGE,
+                     r"pipeline\.chunks: schedule 1f1b: it has one chunk per rank, found chunks 2")
+
+    def test_dualpipe_needs_an_even_pipeline(self):
+        self.refused(with_keys(N0, parallel__pp=3, pipeline__schedule="dualpipe"), 3, USAGE,
+                     r"parallel\.pp: schedule dualpipe: its pipeline ranks must be even, found 3; use 2 or 4")
+
+    def test_more_stages_than_layers(self):
+        self.refused(with_keys(TWO_STAGES, pipeline__schedule="interleaved", pipeline__chunks=3), 2, USAGE,
+                     r"3 chunks \(interleaved\) x parallel\.pp 2 are 6 stages, more than model\.num_layers 4")
+
+
 class Launch(FailureTest):
     def test_too_few_processes(self):
         self.refused(with_keys(N0, parallel__tp=2, parallel__pp=2), 3, USAGE, r"needs 4 processes, got 3")

@@ -83,7 +83,7 @@ class WholeModel {
         shared_ = std::make_unique<RankShared>(context_, arenas);
         stage_ = std::make_unique<StageModel>(
             context_, 0, parallel::StagePart{0, spec_.model.num_layers, true, true},
-            RecomputePlan{spec_.train.recompute[0], spec_.train.recompute_every}, split, buffers,
+            RecomputePlan{spec_.train.recompute[0], spec_.train.recompute_every}, split, StageSlots{buffers},
             micro_batches, arenas, *shared_, nullptr);
     }
 
