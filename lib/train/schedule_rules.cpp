@@ -1,6 +1,7 @@
 #include "train/schedule_rules.h"
 
 #include <algorithm>
+#include <memory>
 #include <sstream>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "schedule/csv.h"
 #include "schedule/generators.h"
 #include "schedule/prove.h"
+#include "train/stage_costs.h"
 
 namespace escalier::train {
 
@@ -149,7 +151,11 @@ config::ScheduleRules schedule_rules(std::function<std::string(const std::string
 
 schedule::Schedule make_schedule(const config::JobSpec& spec) {
     if (spec.pipeline.schedule == "csv") return read_schedule(spec.pipeline.file_text, spec.pipeline.file);
-    return schedule::generate(options_of(spec.pipeline, spec.parallel.pp, spec.micro_batches()));
+    schedule::GenerateOptions options = options_of(spec.pipeline, spec.parallel.pp, spec.micro_batches());
+    if (schedule::require_kind(options.kind).has_costs)
+        options.costs = std::make_shared<const schedule::StageCosts>(
+            schedule::StageCosts{predicted_durations(spec), predicted_activation_bytes(spec), {}});
+    return schedule::generate(options);
 }
 
 std::string schedule_text(const config::JobSpec& spec) {

@@ -7,6 +7,7 @@
 #include "config/validate.h"
 #include "tests/harness/multirank_main.h"
 #include "train/assembly.h"
+#include "train/stage_costs.h"
 
 namespace escalier::train {
 namespace {
@@ -62,6 +63,33 @@ TEST(Memory, RecomputeSavesAtLeastHalfOfTheActivations) {
         EXPECT_GT(every2.scratch, full.scratch) << schedule;
         EXPECT_EQ(none.parameters, full.parameters);
     }
+}
+
+// What `auto` plans with is what the arenas take: within a twentieth, for norms' statistics and the like.
+TEST(Memory, PredictedActivationBytesAreThoseOfTheArenas) {
+    for (const char* model : {"arch: gpt2, hidden_size: 64, num_heads: 4, vocab_size: 128",
+                              "arch: llama, hidden_size: 64, num_heads: 4, num_kv_heads: 2, ffn_size: 160, "
+                              "vocab_size: 128, qk_norm: true"})
+        for (const char* recompute : {"none", "attention", "full"}) {
+            const std::string text =
+                std::string("version: 1\nmodel: {num_layers: 8, ") + model +
+                "}\nparallel: {pp: 2}\npipeline: {schedule: zb-h1, layout: [4, 4]}\ntrain: {seq_len: 128, "
+                "global_batch: 4, steps: 1, recompute: " +
+                recompute + "}\n";
+            const config::JobSpec spec = config::load_resolved({"test", text}, {}, 2).spec;
+            const Assembly assembly(spec, test::env(), test::env().world(),
+                                    {.threads = 1, .validation = false});
+            const int rank = assembly.groups().place.pp_rank;
+            const schedule::ActivationBytes bytes = predicted_activation_bytes(spec);
+            const schedule::StageBuffers& slots =
+                assembly.programs()[static_cast<std::size_t>(rank)].chunks[0];
+            const auto stage = static_cast<std::size_t>(rank);
+            const double predicted = slots.forward_slots * bytes.forward[stage] +
+                                     slots.linear_input_slots * bytes.linear_inputs[stage] +
+                                     slots.output_gradient_slots * bytes.output_gradients[stage];
+            const auto used = static_cast<double>(assembly.arenas().activations.used());
+            EXPECT_NEAR(predicted / used, 1, 0.05) << model << " recompute " << recompute << " rank " << rank;
+        }
 }
 
 }  // namespace
