@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Choices, Refused,
     ::testing::Values(
-        Case{tiny + "pipeline: {schedule: 1F1B}\n", "dualpipev or csv (did you mean 1f1b?)"},
+        Case{tiny + "pipeline: {schedule: 1F1B}\n", "or csv (did you mean 1f1b?)"},
         Case{tiny + "pipeline: {schedule: afab}\n", "(here it is gpipe)"},
         Case{tiny + "pipeline: {schedule: zbh1}\n", "(did you mean zb-h1?)"},
         Case{tiny + "pipeline: {schedule: Interleaved1F1B}\n", "(here it is interleaved)"},
