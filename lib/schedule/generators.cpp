@@ -136,6 +136,16 @@ constexpr std::array table = {
          .has_group = false,
          .problem = two_chunks_problem,
          .generate = dualpipev},
+    Kind{.name = "auto",
+         .description = "built for this model's times and memory",
+         .constraint = "any chunks, any micro-batches",
+         .default_chunks = 1,
+         .exact = true,
+         .has_lifo = false,
+         .has_group = false,
+         .has_costs = true,
+         .problem = auto_problem,
+         .generate = auto_schedule},
 };
 
 std::string unknown_kind(const std::string& name) {

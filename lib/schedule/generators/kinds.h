@@ -17,6 +17,7 @@ std::string bfs_problem(const GenerateOptions& options);
 std::string interleaved_problem(const GenerateOptions& options);
 std::string interleaved_zb_problem(const GenerateOptions& options);
 std::string dualpipe_problem(const GenerateOptions& options);
+std::string auto_problem(const GenerateOptions& options);
 
 Schedule gpipe(const GenerateOptions& options);
 Schedule one_forward_one_backward(const GenerateOptions& options);
@@ -33,5 +34,9 @@ Schedule dualpipev(const GenerateOptions& options);
 // 1f1b has 2P. At F = I = W their idle share is near a half and two thirds of 1f1b's for M >= 4P.
 Schedule v_half(const GenerateOptions& options);
 Schedule v_min(const GenerateOptions& options);
+
+// For options.costs the fastest that the simulator finds among the fixed kinds and its own, within the memory
+// limits. ConfigError when a rank's limit is below what one micro-batch needs.
+Schedule auto_schedule(const GenerateOptions& options);
 
 }  // namespace escalier::schedule::generators

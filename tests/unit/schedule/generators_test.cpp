@@ -68,6 +68,7 @@ bool allowed(const GenerateOptions& o) {
     if (o.group != 0 && (!grouped || o.group < std::min(o.pp, o.micro_batches) || o.group > o.micro_batches))
         return false;
     if (grouped || o.kind == "bfs") return o.chunks > 1;
+    if (o.kind == "auto") return true;
     if (o.kind == "dualpipe") return o.chunks == 2 && o.pp % 2 == 0 && o.micro_batches > 1;
     return o.chunks == kind.default_chunks;
 }
