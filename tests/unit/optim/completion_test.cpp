@@ -79,6 +79,20 @@ TEST_F(CompletionTest, SumsOverTheTiedGroupWhereTheOtherCopyIsElsewhere) {
     expect_times(1, 1.0f);
 }
 
+// Large and small gradients, and both ends of a tie on one rank: copies first, then the tie.
+TEST_F(CompletionTest, SumsTheTwoCopiesOfTheModel) {
+    groups_.copies = std::make_unique<FakeGroup>(2);
+    made_.add({9, 4}).tie_group = 0;
+    made_.add({200, 100});
+    model::Parameter& head = made_.add({9, 4});
+    head.tie_group = 0;
+    head.weight = made_.list[0].weight;
+    run();
+    for (std::size_t i = 0; i < before_[0].size(); ++i)
+        EXPECT_EQ(made_.list[0].gradient.as<float>()[i], 2 * before_[0][i] + 2 * before_[2][i]);
+    expect_times(1, 2.0f);
+}
+
 TEST_F(CompletionTest, RefusesATiedEntryWithoutItsOtherCopy) {
     made_.add({9, 4}).tie_group = 0;
     EXPECT_THROW(run(), InternalError);
