@@ -111,7 +111,7 @@ void fields(FieldTable& f, ParallelConfig& c) {
 void fields(FieldTable& f, PipelineConfig& c) {
     f("schedule",
       one_of(c.schedule, {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-h2", "interleaved-zb", "zbv",
-                          "v-half", "v-min", "dualpipe", "dualpipev", "csv"}),
+                          "v-half", "v-min", "dualpipe", "dualpipev", "auto", "csv"}),
       "order of forward and backward passes; auto: built for this model's predicted times; csv: that of "
       "pipeline.file");
     f("chunks", count_or_auto(c.chunks, 1, most_layers),
