@@ -47,9 +47,9 @@ MODELS |= {
     "deeper-gpt2-tied": {**MODELS["gpt2-tied-dropout"], **DEEP, "num_layers": 16},
 }
 CHUNKED = ["interleaved", "bfs", "bfs lifo", "interleaved-zb", "zbv", "v-half", "v-min", "dualpipev"]
-ALL_SCHEDULES = ["gpipe", "gpipe lifo", "1f1b", "zb-h1", "zb-h2", "dualpipe"] + CHUNKED
+ALL_SCHEDULES = ["gpipe", "gpipe lifo", "1f1b", "zb-h1", "zb-h2", "dualpipe", "auto"] + CHUNKED
 TO_ROUNDING = ["gpipe lifo", "bfs lifo", "dualpipe"]
-SCHEDULE_FACTORS = [["deep-gpt2", "deep-gpt2-tied-dropout", "deep-llama-tied"], [(1, 2, 1), (2, 2, 1), (1, 2, 2), (1, 4, 1)],
+SCHEDULE_FACTORS = [["deep-gpt2", "deep-gpt2-tied-dropout", "deep-llama-tied"], [(1, 2, 1), (2, 2, 1), (1, 4, 1)],
                     ALL_SCHEDULES, ["none", "attention", "full", "first stage"], ["even", "uneven"], [8, 6]]
 ON_EIGHT_RANKS = [("deeper-gpt2-tied", (1, 8, 1), schedule, "none", "even", 8)
                   for schedule in ("1f1b", "zbv", "dualpipe", "interleaved")]
