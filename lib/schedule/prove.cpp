@@ -22,13 +22,20 @@ int peak(const std::vector<Action>& actions, ActionKind last) {
 
 std::vector<bool> ascending_places(const Schedule& schedule) {
     std::vector<bool> ascending(static_cast<std::size_t>(schedule.places()), true);
-    std::vector<int> latest(ascending.size(), -1);
+    constexpr std::size_t kinds = 3;  // F, I, W; B is I and W
+    std::vector<int> latest(kinds * ascending.size(), -1);
     for (const auto& actions : schedule.ranks) {
         for (const Action& action : actions) {
-            if (action.kind != ActionKind::B && action.kind != ActionKind::W) continue;
             const auto place = static_cast<std::size_t>(schedule.place_of(action));
-            if (action.micro_batch < latest[place]) ascending[place] = false;
-            latest[place] = action.micro_batch;
+            const auto follows = [&](std::size_t kind) {
+                int& before = latest[kinds * place + kind];
+                if (action.micro_batch < before) ascending[place] = false;
+                before = action.micro_batch;
+            };
+            const bool whole = action.kind == ActionKind::B;
+            if (action.kind == ActionKind::F && action.stage == schedule.stages() - 1) follows(0);
+            if (action.kind == ActionKind::I || whole) follows(1);
+            if (action.kind == ActionKind::W || whole) follows(2);
         }
     }
     return ascending;

@@ -14,8 +14,9 @@ struct Proof {
     // counts from its F to its W (B), or, where I already frees it, to its I (B).
     std::vector<int> peak_until_weight;
     std::vector<int> peak_until_input;
-    // Per place (action.h): weight-gradient work runs in ascending micro-batch order. When all do, and there
-    // is one copy of the model, results equal those of every other such schedule to the bit.
+    // Per place (action.h): the work that adds to parameters' gradients runs in ascending micro-batch order:
+    // W (linears), I (norms, embedding) and, on the last stage, F (the loss head). When all do, and there is
+    // one copy of the model, results equal those of every other such schedule to the bit.
     std::vector<bool> ascending;
     bool exact = false;
     std::int64_t messages = 0;  // of one step, all ranks

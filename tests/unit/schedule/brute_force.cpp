@@ -107,13 +107,20 @@ std::vector<bool> ascends_by_brute_force(const Schedule& schedule) {
     std::vector<bool> ascends;
     for (int copy = 0; copy < schedule.copies(); ++copy)
         for (int stage = 0; stage < schedule.stages(); ++stage) {
-            std::vector<int> order;
+            std::vector<int> forwards, input_halves, weight_halves;
             for (const auto& actions : schedule.ranks)
-                for (const Action& a : actions)
-                    if (a.stage == stage && in_second_copy(schedule, a) == (copy == 1) &&
-                        (a.kind == ActionKind::B || a.kind == ActionKind::W))
-                        order.push_back(a.micro_batch);
-            ascends.push_back(std::is_sorted(order.begin(), order.end()));
+                for (const Action& a : actions) {
+                    if (a.stage != stage || in_second_copy(schedule, a) != (copy == 1)) continue;
+                    if (a.kind == ActionKind::F) forwards.push_back(a.micro_batch);
+                    if (a.kind == ActionKind::B || a.kind == ActionKind::I)
+                        input_halves.push_back(a.micro_batch);
+                    if (a.kind == ActionKind::B || a.kind == ActionKind::W)
+                        weight_halves.push_back(a.micro_batch);
+                }
+            const bool head_in_order =
+                stage + 1 < schedule.stages() || std::is_sorted(forwards.begin(), forwards.end());
+            ascends.push_back(head_in_order && std::is_sorted(input_halves.begin(), input_halves.end()) &&
+                              std::is_sorted(weight_halves.begin(), weight_halves.end()));
         }
     return ascends;
 }
