@@ -114,16 +114,29 @@ struct ChunkState {
     std::vector<Held> held;  // per micro-batch
 };
 
+// Which places a rank holds, and which of them is which chunk there.
+struct Homes {
+    std::vector<std::vector<int>> places_of_rank;
+    std::vector<int> chunk_of_place;
+
+    explicit Homes(const Schedule& schedule) : places_of_rank(at(schedule.pp)) {
+        for (int place = 0; place < schedule.places(); ++place) {
+            std::vector<int>& places = places_of_rank[at(schedule.rank_of_place(place))];
+            chunk_of_place.push_back(static_cast<int>(places.size()));
+            places.push_back(place);
+        }
+    }
+};
+
 class RankAssigner {
  public:
-    RankAssigner(const Schedule& schedule, const std::vector<Neighbours>& neighbours, RingSizes& sizes,
-                 int rank)
-        : schedule_(schedule), forward_pass_(pass_of(schedule) == Pass::forward) {
+    RankAssigner(const Schedule& schedule, const std::vector<Neighbours>& neighbours, const Homes& homes,
+                 RingSizes& sizes, int rank)
+        : schedule_(schedule),
+          forward_pass_(pass_of(schedule) == Pass::forward),
+          chunk_of_place_(homes.chunk_of_place) {
         program_.pp_rank = rank;
-        chunk_of_place_.assign(at(schedule.places()), -1);
-        for (int place = 0; place < schedule.places(); ++place) {
-            if (schedule.rank_of_place(place) != rank) continue;
-            chunk_of_place_[at(place)] = static_cast<int>(chunks_.size());
+        for (const int place : homes.places_of_rank[at(rank)]) {
             ChunkState& chunk = chunks_.emplace_back();
             chunk.stage = place % schedule.stages();
             chunk.copy = place / schedule.stages();
@@ -276,8 +289,8 @@ class RankAssigner {
 
     const Schedule& schedule_;
     bool forward_pass_;
+    const std::vector<int>& chunk_of_place_;
     Program program_;
-    std::vector<int> chunk_of_place_;
     std::vector<ChunkState> chunks_;
 };
 
@@ -323,10 +336,11 @@ RingSizes least_ring_sizes(const Schedule& schedule) {
 
 std::vector<Program> assign(const Schedule& schedule, const RingSizes& sizes) {
     const std::vector<Neighbours> neighbours = find_neighbours(schedule);
+    const Homes homes(schedule);
     RingSizes limits = sizes;
     std::vector<Program> programs;
     for (int rank = 0; rank < schedule.pp; ++rank)
-        programs.push_back(RankAssigner(schedule, neighbours, limits, rank).run());
+        programs.push_back(RankAssigner(schedule, neighbours, homes, limits, rank).run());
     return programs;
 }
 
