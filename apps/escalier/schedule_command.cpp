@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/mapped_file.h"
 #include "number_options.h"
 #include "schedule/csv.h"
 #include "schedule/generators.h"
@@ -74,8 +75,8 @@ Schedule read_file(const ScheduleArguments& arguments) {
     refuse_if(arguments.micro_batches != 0, "--micro-batches", "follows");
     refuse_if(arguments.group != 0, "--group", "follows");
     refuse_if(!arguments.backward.empty(), "--backward", "follows");
-    std::ifstream in(arguments.file);
-    if (!in) throw IoError::read("--from " + arguments.file + ": the file cannot be read");
+    const MappedFile file(arguments.file);
+    std::istringstream in(std::string(file.bytes().begin(), file.bytes().end()));
     return schedule::from_csv(in, arguments.file);
 }
 

@@ -1,9 +1,10 @@
-// Numbers as people read them.
+// Numbers and foreign text as people read them.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace escalier {
 
@@ -21,6 +22,15 @@ inline std::string percent(double share) {
     char text[32];
     std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
     return text;
+}
+
+// Text from a file for a message: 40 bytes at most, what is not printable ASCII as '?'.
+inline std::string shortened(std::string_view text) {
+    constexpr std::size_t most = 40;
+    std::string shown(text.substr(0, most));
+    for (char& c : shown)
+        if (c < ' ' || c > '~') c = '?';
+    return text.size() > most ? shown + "..." : shown;
 }
 
 }  // namespace escalier

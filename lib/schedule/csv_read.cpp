@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/limits.h"
+#include "core/text.h"
 #include "schedule/check.h"
 #include "schedule/csv.h"
 
@@ -47,8 +49,8 @@ std::string_view trimmed(std::string_view text) {
     return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// Stage numbers are at most this, micro-batch numbers too.
-constexpr int most = 1 << 20;
+// Stage numbers are below this, micro-batch numbers too.
+constexpr int most = static_cast<int>(most_schedule_cells);
 
 const char* read_number(const char* begin, const char* end, int& value) {
     if (begin == end || *begin < '0' || *begin > '9') return nullptr;
@@ -79,7 +81,7 @@ class Reader {
 
  private:
     [[noreturn]] void refuse(int line, std::string_view cell, const std::string& why) const {
-        throw ConfigError(name_ + ":" + std::to_string(line) + ": cell `" + std::string(cell) + "` " + why);
+        throw ConfigError(name_ + ":" + std::to_string(line) + ": cell `" + shortened(cell) + "` " + why);
     }
 
     void take_line(std::string_view line) {
@@ -116,7 +118,9 @@ class Reader {
     Cell parse(std::string_view whole, std::string_view cell) const {
         const auto fail = [&] {
             refuse(line_, whole,
-                   "is none that PyTorch writes; write stage, F, B, I or W, micro-batch, as in 0F3");
+                   "is none that PyTorch writes; write stage, F, B, I or W, micro-batch, as in 0F3, with "
+                   "numbers below " +
+                       std::to_string(most));
         };
         Cell read;
         const char* end = cell.data() + cell.size();

@@ -127,6 +127,9 @@ TEST(Csv, CommunicationCellsAreReadAndDropped) {
 }
 
 TEST(Csv, WhatIsMissingOrOutOfOrderIsNamedWithItsLine) {
+    expect_refusal(std::string(5000, 'x') + "\n", "cell `" + std::string(40, 'x') + "...` is none");
+    expect_refusal(std::string("\x1b[31m\n"), "cell `?[31m` is none");
+    expect_refusal("0F4000000000\n", "numbers below 4194304");
     expect_refusal("0F0,0B0\n\n1F0\n", "own.csv:3: 1B0 (or I and W) is missing; add it to this line");
     expect_refusal("0F0,0B0\n1F0,1B0,1F0\n", "own.csv:2: cell `1F0` is wrong: it comes a second time");
     expect_refusal("0B0,0F0\n1F0,1B0\n", "own.csv:1: cell `0B0` is wrong: 0F0 must come before it");

@@ -86,7 +86,8 @@ TEST(ScheduleCommand, WritesCsvAndReadsItBack) {
     std::ofstream(file) << "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n";
     expect_refusal({"schedule", "--from", file.string()}, ExitCode::usage, "rank 0 waits in 0B0");
     std::filesystem::remove(file);
-    expect_refusal({"schedule", "--from", file.string()}, ExitCode::input_missing, "cannot be read");
+    expect_refusal({"schedule", "--from", file.string()}, ExitCode::input_missing, "cannot open");
+    expect_refusal({"schedule", "--from", "/dev/zero"}, ExitCode::input_missing, "a plain file is needed");
 }
 
 TEST(ScheduleCommand, TakesCostsPerStage) {
