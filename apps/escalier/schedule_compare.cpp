@@ -51,6 +51,17 @@ GenerateOptions options_for(const Kind& kind, const GenerateOptions& given) {
     return options;
 }
 
+// A kind that is built for costs takes any number of chunks: without a wish, one and two.
+std::vector<GenerateOptions> variants_of(const Kind& kind, const GenerateOptions& given) {
+    std::vector<GenerateOptions> variants = {options_for(kind, given)};
+    if (!kind.has_costs) return variants;
+    variants[0].chunks = given.chunks == 0 ? kind.default_chunks : given.chunks;
+    if (given.chunks != 0) return variants;
+    variants.push_back(variants[0]);
+    variants[1].chunks = 2;
+    return variants;
+}
+
 void require_use(const std::vector<const Kind*>& kinds, const GenerateOptions& given,
                  const std::string& memory) {
     const auto refuse_unless = [&](const std::string& flag, auto takes) {
@@ -59,7 +70,7 @@ void require_use(const std::vector<const Kind*>& kinds, const GenerateOptions& g
     };
     if (given.chunks != 0)
         refuse_unless("--chunks " + std::to_string(given.chunks),
-                      [&](const Kind& kind) { return options_for(kind, given).chunks == given.chunks; });
+                      [&](const Kind& kind) { return variants_of(kind, given)[0].chunks == given.chunks; });
     if (given.group != 0) refuse_unless("--group", [](const Kind& kind) { return kind.has_group; });
     if (given.backward == schedule::BackwardOrder::lifo)
         refuse_unless("--backward lifo", [](const Kind& kind) { return kind.has_lifo; });
@@ -83,14 +94,20 @@ using Row = std::vector<std::string>;
 const Row head = {"schedule", "chunks",         "makespan", "idle",   "without stagger",
                   "peak",     "freed at input", "messages", "results"};
 
+bool exceeds(const schedule::Proof& proof, double share, const std::vector<double>& limits) {
+    for (std::size_t rank = 0; rank < limits.size(); ++rank)
+        if (proof.peak_until_weight[rank] * share > limits[rank]) return true;
+    return false;
+}
+
 Row row_of(const Kind& kind, GenerateOptions options, const Costs& costs, const std::string& memory,
            bool& any_pairs) {
     const double share = 1.0 / options.chunks;
+    const auto limits = memory.empty() ? std::vector<double>() : parse_memory(memory, options.pp);
     if (kind.has_costs) {
         const int stages = options.pp * options.chunks;
         auto bytes = schedule::ActivationBytes::unit(stages);
         for (double& value : bytes.linear_inputs) value *= share;
-        const auto limits = memory.empty() ? std::vector<double>() : parse_memory(memory, options.pp);
         options.costs = std::make_shared<schedule::StageCosts>(
             schedule::StageCosts{costs.durations(stages, share), bytes, limits});
     }
@@ -108,7 +125,8 @@ Row row_of(const Kind& kind, GenerateOptions options, const Costs& costs, const 
             peak_range(proof.peak_until_weight, stage_share),
             peak_range(proof.peak_until_input, stage_share),
             std::to_string(proof.messages),
-            proof.exact ? "bits of 1f1b" : "to rounding"};
+            std::string(proof.exact ? "bits of 1f1b" : "to rounding") +
+                (exceeds(proof, stage_share, limits) ? ", over --memory" : "")};
 }
 
 // Columns as wide as their widest cell; names to the left, numbers to the right.
@@ -140,12 +158,13 @@ std::string compare_schedules(const std::string& list, const GenerateOptions& op
     std::string refused;
     bool any_pairs = false;
     for (const Kind* kind : kinds) {
-        const GenerateOptions own = options_for(*kind, options);
-        const std::string problem = schedule::size_problem(*kind, own);
-        if (problem.empty())
-            rows.push_back(row_of(*kind, own, costs, memory, any_pairs));
-        else
-            refused += std::string(kind->name) + ": " + problem + "\n";
+        for (const GenerateOptions& own : variants_of(*kind, options)) {
+            const std::string problem = schedule::size_problem(*kind, own);
+            if (problem.empty())
+                rows.push_back(row_of(*kind, own, costs, memory, any_pairs));
+            else
+                refused += std::string(kind->name) + ": " + problem + "\n";
+        }
     }
     if (costs.pair_factor != 1 && !any_pairs)
         throw ConfigError(
