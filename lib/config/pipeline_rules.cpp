@@ -60,7 +60,7 @@ class PipelineRules : RuleBook {
                    text(per_rank) + " chunks (" + spec_.pipeline.schedule + ") x parallel.pp " + text(pp) +
                        " are " + text(stages_) + " stages, more than model.num_layers " + text(layers) +
                        ": every stage needs a layer; parallel.pp may be at most " + text(layers / per_rank) +
-                       ", or chunks " + text(layers / pp));
+                       ", or take a schedule with fewer chunks");
     }
 
     // "parallel.pp is 4", "parallel.pp 4 x pipeline.chunks 2 makes 8 stages"

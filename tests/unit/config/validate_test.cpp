@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"parallel.pp=2", "pipeline.chunks=3"},
              "pipeline.chunks: 3 chunks (1f1b) x parallel.pp 2 are 6 stages, more than "
              "model.num_layers 4: every stage needs a layer; parallel.pp may be at most 1, or "
-             "chunks 2"},
+             "take a schedule with fewer chunks"},
         Rule{1,
              n0,
              {"pipeline.file=a.csv"},
