@@ -6,6 +6,7 @@
 
 #include "config/model_facts.h"
 #include "core/text.h"
+#include "schedule/prove.h"
 #include "schedule/simulate.h"
 #include "train/metrics.h"
 #include "train/schedule_rules.h"
@@ -150,6 +151,8 @@ std::string start_page(const Assembly& assembly, comm::Communicator& job, const 
         "length)",
         schedule_text(spec), 100 * predicted_bubble(assembly),
         100 * schedule::simulate(assembly.schedule(), assembly.programs(), equal).idle_share);
+    if (!schedule::prove(assembly.schedule(), assembly.programs()).exact)
+        text += "; its results agree with 1f1b's to rounding, not to the bit";
     return text;
 }
 

@@ -167,6 +167,13 @@ class Behaviour(unittest.TestCase):
                     self.assertTrue(0 < work <= step["ranks"][2 * stage["pp_rank"]]["step_ms"] * (1 + 1e-6), step)
         self.assertNotIn("idle share", self.train(N0)[2])
 
+    def test_the_start_page_says_which_schedules_agree_to_rounding_only(self):
+        two_stages = with_keys(N0, parallel__pp=2, train__steps=1)
+        said = "agree with 1f1b's to rounding"
+        self.assertNotIn(said, self.train(two_stages, 2)[2])
+        lifo = with_keys(two_stages, pipeline__schedule="gpipe", pipeline__backward="lifo")
+        self.assertIn(said, self.train(lifo, 2)[2])
+
     def test_every_job_spec_in_configs_trains(self):
         folder = os.path.join(ROOT, "configs")
         names = sorted(name for name in os.listdir(folder) if name.endswith(".yaml"))
