@@ -166,6 +166,9 @@ std::string compare_schedules(const std::string& list, const GenerateOptions& op
                 refused += std::string(kind->name) + ": " + problem + "\n";
         }
     }
+    if (rows.size() == 1)
+        throw ConfigError("--compare: no schedule takes these sizes:\n" +
+                          refused.substr(0, refused.size() - 1));
     if (costs.pair_factor != 1 && !any_pairs)
         throw ConfigError(
             "--cost: pair= is about overlapped pairs, none of the compared schedules has any; leave it out");

@@ -97,7 +97,20 @@ TEST(ScheduleCompare, TakesOneCostForAllStages) {
     expect_refusal("1f1b,zbw", sizes(2, 4), unit_costs, "did you mean `zbv`");
     expect_refusal("1f1b,1f1b", sizes(2, 4), unit_costs, "named twice");
     expect_refusal(",", sizes(2, 4), unit_costs, "schedule `` does not exist");
+    expect_refusal("dualpipe", sizes(3, 4), unit_costs,
+                   "no schedule takes these sizes:\ndualpipe: its pipeline");
     expect_refusal("gpipe", sizes(2, 4), "pair=0.9", "pair= is about overlapped pairs, none of the compared");
+}
+
+// With one chunk and with two, since more chunks can do what one cannot: here as fast as the best V schedule
+// in half of 1f1b's memory.
+TEST(ScheduleCompare, AutoStandsThereWithOneChunkAndWithTwo) {
+    const std::string text = compare_schedules("1f1b,v-min,auto", sizes(4, 8), parse_costs(unit_costs), "2");
+    EXPECT_NE(text.find("auto           1        41"), std::string::npos) << text;
+    const auto lines = lines_of(text);
+    EXPECT_EQ(lines.at("v-min"), "2 29.5 18.6 % 18.6 % 2 1.5 to 2 96 bits of 1f1b");
+    EXPECT_EQ(lines.at("auto"), lines.at("v-min"));
+    EXPECT_NE(lines.at("1f1b").find("bits of 1f1b, over --memory"), std::string::npos) << text;
 }
 
 }  // namespace
