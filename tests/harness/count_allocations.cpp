@@ -20,6 +20,10 @@ void* operator new(std::size_t bytes) {
     if (void* memory = std::malloc(bytes ? bytes : 1)) return memory;
     throw std::bad_alloc();
 }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+    ++allocations;
+    return std::malloc(bytes ? bytes : 1);
+}
 void operator delete(void* memory) noexcept {
     std::free(memory);
 }
