@@ -135,7 +135,8 @@ Outcome train(const Setting& setting, const schedule::Schedule& schedule, std::i
     return outcome;
 }
 
-void expect_same(const Outcome& ours, const Outcome& reference, bool exact) {
+// differs: another order of sums must show in some bit, or the comparison to rounding would be too lax.
+void expect_same(const Outcome& ours, const Outcome& reference, bool exact, bool differs) {
     if (exact) {
         EXPECT_EQ(ours.losses, reference.losses);
         EXPECT_EQ(ours.norms, reference.norms);
@@ -148,7 +149,7 @@ void expect_same(const Outcome& ours, const Outcome& reference, bool exact) {
         EXPECT_NEAR(ours.norms[step], reference.norms[step], 1e-4 * reference.norms[step]);
     }
     EXPECT_NEAR(ours.validation, reference.validation, 1e-5 * reference.validation);
-    EXPECT_NE(ours.weights, reference.weights);  // or the comparison above is too lax
+    if (differs) EXPECT_TRUE(ours.weights != reference.weights);
     for (std::size_t i = 0; i < ours.magnitudes.size(); ++i)
         EXPECT_NEAR(ours.magnitudes[i], reference.magnitudes[i], 1e-3 * reference.magnitudes[i] + 1e-3);
 }
@@ -193,7 +194,8 @@ TEST_P(Schedules, TrainTheSameModel) {
         for (const schedule::Schedule& schedule : schedules_of(pp, micro_batches)) {
             SCOPED_TRACE(schedule.kind + " chunks " + std::to_string(schedule.chunks) + " micro-batches " +
                          std::to_string(micro_batches));
-            expect_same(train(setting, schedule, layers), reference, equal_to_the_bit(schedule));
+            expect_same(train(setting, schedule, layers), reference, equal_to_the_bit(schedule),
+                        micro_batches > 2);  // the sum of two is the same either way round
         }
     }
 }
