@@ -24,6 +24,14 @@ struct Action {
     bool operator==(const Action&) const = default;
 };
 
+// What a backward action does; B does both halves.
+constexpr bool is_input_half(ActionKind kind) {
+    return kind == ActionKind::I || kind == ActionKind::B;
+}
+constexpr bool is_weight_half(ActionKind kind) {
+    return kind == ActionKind::W || kind == ActionKind::B;
+}
+
 // "0F3": stage, kind, micro-batch; the cell format of PyTorch's pipelining CSVs.
 std::string cell(const Action& action);
 

@@ -12,13 +12,6 @@ std::size_t at(int i) {
     return static_cast<std::size_t>(i);
 }
 
-bool is_input_backward(ActionKind kind) {
-    return kind == ActionKind::I || kind == ActionKind::B;
-}
-bool is_weight_backward(ActionKind kind) {
-    return kind == ActionKind::W || kind == ActionKind::B;
-}
-
 // What a place (a stage of a copy) sees of its neighbours.
 struct Neighbours {
     bool receives_activation = false, receives_gradient = false;
@@ -44,7 +37,7 @@ std::vector<Neighbours> find_neighbours(const Schedule& schedule) {
             const std::size_t place = at(schedule.place_of(action));
             if (action.kind == ActionKind::F && all[place].sends_activation)
                 all[place + 1].activation_order.push_back(action.micro_batch);
-            if (is_input_backward(action.kind) && all[place].sends_gradient)
+            if (is_input_half(action.kind) && all[place].sends_gradient)
                 all[place - 1].gradient_order.push_back(action.micro_batch);
         }
     }
@@ -155,8 +148,8 @@ class RankAssigner {
             if (chunk.neighbours->previous_is_local) chunk.previous_chunk = chunk_of_place_[at(place - 1)];
         }
         for (const Action& action : schedule.ranks[at(rank)]) {
-            if (is_weight_backward(action.kind)) ++chunk_of(action).weight_actions_left;
-            if (is_input_backward(action.kind))
+            if (is_weight_half(action.kind)) ++chunk_of(action).weight_actions_left;
+            if (is_input_half(action.kind))
                 chunk_of(action).held[at(action.micro_batch)].backward = action.kind;
         }
     }
@@ -213,8 +206,8 @@ class RankAssigner {
         Held& held = chunk.held[at(action.micro_batch)];
         Binding binding;
         if (action.kind == ActionKind::F) bind_forward(chunk, held, action, binding);
-        if (is_input_backward(action.kind)) bind_input_backward(chunk, held, action, binding);
-        if (is_weight_backward(action.kind)) {
+        if (is_input_half(action.kind)) bind_input_backward(chunk, held, action, binding);
+        if (is_weight_half(action.kind)) {
             binding.output_gradient = held.output_gradient;
             binding.linear_input_slot = held.linear_input_slot;
             binding.output_gradient_slot = held.output_gradient_slot;
@@ -228,10 +221,10 @@ class RankAssigner {
         ChunkState& chunk = chunk_of(action);
         if (action.kind == ActionKind::F && chunk.neighbours->sends_activation)
             emit(InstructionKind::send_activation, action, chunk.outgoing);
-        if (is_input_backward(action.kind) && chunk.neighbours->sends_gradient)
+        if (is_input_half(action.kind) && chunk.neighbours->sends_gradient)
             emit(InstructionKind::send_gradient, action, chunk.outgoing);
         release(chunk, chunk.held[at(action.micro_batch)], action.kind);
-        if (is_weight_backward(action.kind) && --chunk.weight_actions_left == 0)
+        if (is_weight_half(action.kind) && --chunk.weight_actions_left == 0)
             emit(InstructionKind::reduce_gradients, action, -1);
     }
 
@@ -276,11 +269,11 @@ class RankAssigner {
             if (index >= 0) pool.give_back(index);
             index = -1;
         };
-        if (is_input_backward(kind) || forward_pass_) {
+        if (is_input_half(kind) || forward_pass_) {
             give_back(chunk.inputs, held.input);
             give_back(chunk.forward_slots, held.forward_slot);
         }
-        if (is_weight_backward(kind) || forward_pass_) {
+        if (is_weight_half(kind) || forward_pass_) {
             give_back(chunk.output_gradients, held.output_gradient);
             give_back(chunk.linear_input_slots, held.linear_input_slot);
             give_back(chunk.output_gradient_slots, held.output_gradient_slot);
@@ -313,11 +306,11 @@ RingSizes least_ring_sizes(const Schedule& schedule) {
             const std::size_t place = at(schedule.place_of(action));
             if (neighbours[place].receives_activation) {
                 if (action.kind == ActionKind::F) inputs[place].use(action.micro_batch);
-                if (is_input_backward(action.kind) || forward_pass) inputs[place].release();
+                if (is_input_half(action.kind) || forward_pass) inputs[place].release();
             }
             if (neighbours[place].receives_gradient) {
-                if (is_input_backward(action.kind)) output_gradients[place].use(action.micro_batch);
-                if (is_weight_backward(action.kind)) output_gradients[place].release();
+                if (is_input_half(action.kind)) output_gradients[place].use(action.micro_batch);
+                if (is_weight_half(action.kind)) output_gradients[place].release();
             }
         }
     }

@@ -50,12 +50,10 @@ class FreeRunning {
                 const double end = fastest.computes[rank][i].end;
                 const auto place = static_cast<std::size_t>(schedule.place_of(actions[i]));
                 const ActionKind kind = actions[i].kind;
-                const bool input_half = kind == ActionKind::I || kind == ActionKind::B;
-                const bool weight_half = kind == ActionKind::W || kind == ActionKind::B;
                 if (kind == ActionKind::F && place + 1 < places()) edges_[place + 1].ready.push_back(end);
-                if (input_half || forward_pass) edges_[place].released.push_back(end);
-                if (input_half && place > 0) edges_[places() + place - 1].ready.push_back(end);
-                if (weight_half) edges_[places() + place].released.push_back(end);
+                if (is_input_half(kind) || forward_pass) edges_[place].released.push_back(end);
+                if (is_input_half(kind) && place > 0) edges_[places() + place - 1].ready.push_back(end);
+                if (is_weight_half(kind)) edges_[places() + place].released.push_back(end);
             }
         }
     }
@@ -136,11 +134,6 @@ std::vector<Program> lower(const Schedule& schedule) {
         grow(sizes, limiting_rings(schedule, programs, walked), free_running);
         programs = assign(schedule, sizes);
     }
-}
-
-Program lower(const Schedule& schedule, int pp_rank) {
-    ESCALIER_CHECK(pp_rank >= 0 && pp_rank < schedule.pp, "pipeline rank out of range");
-    return lower(schedule)[static_cast<std::size_t>(pp_rank)];
 }
 
 }  // namespace escalier::schedule

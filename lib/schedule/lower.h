@@ -23,7 +23,6 @@ namespace escalier::schedule {
 //
 // ConfigError when the schedule is incomplete or its actions wait for one another in a circle.
 std::vector<Program> lower(const Schedule& schedule);
-Program lower(const Schedule& schedule, int pp_rank);
 
 // The same with the rings of the rule above as they are, which may slow a schedule down.
 std::vector<Program> lower_with_least_rings(const Schedule& schedule);

@@ -21,13 +21,12 @@ std::vector<double> peak_bytes(const Schedule& schedule, const ActivationBytes& 
         double alive = 0, peak = 0;
         for (const Action& action : actions) {
             const auto stage = static_cast<std::size_t>(action.stage);
-            const bool input_half = action.kind == ActionKind::I || action.kind == ActionKind::B;
-            const bool weight_half = action.kind == ActionKind::W || action.kind == ActionKind::B;
             if (action.kind == ActionKind::F) alive += bytes.forward[stage] + bytes.linear_inputs[stage];
-            if (input_half) alive += bytes.output_gradients[stage];
+            if (is_input_half(action.kind)) alive += bytes.output_gradients[stage];
             peak = std::max(peak, alive);
-            if (input_half) alive -= bytes.forward[stage];
-            if (weight_half) alive -= bytes.linear_inputs[stage] + bytes.output_gradients[stage];
+            if (is_input_half(action.kind)) alive -= bytes.forward[stage];
+            if (is_weight_half(action.kind))
+                alive -= bytes.linear_inputs[stage] + bytes.output_gradients[stage];
         }
         peaks.push_back(peak);
     }

@@ -32,10 +32,9 @@ std::vector<bool> ascending_places(const Schedule& schedule) {
                 if (action.micro_batch < before) ascending[place] = false;
                 before = action.micro_batch;
             };
-            const bool whole = action.kind == ActionKind::B;
             if (action.kind == ActionKind::F && action.stage == schedule.stages() - 1) follows(0);
-            if (action.kind == ActionKind::I || whole) follows(1);
-            if (action.kind == ActionKind::W || whole) follows(2);
+            if (is_input_half(action.kind)) follows(1);
+            if (is_weight_half(action.kind)) follows(2);
         }
     }
     return ascending;

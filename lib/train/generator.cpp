@@ -31,7 +31,7 @@ config::JobSpec inference_spec(const WeightDescription& weights) {
 }
 
 schedule::Program forward_program(const config::JobSpec& spec) {
-    return schedule::lower(schedule::forward_only(make_schedule(spec)), 0);
+    return schedule::lower(schedule::forward_only(make_schedule(spec))).front();
 }
 
 }  // namespace

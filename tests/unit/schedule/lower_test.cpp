@@ -215,7 +215,7 @@ TEST(Lower, SendsFollowTheirComputeAndReductionsTheLastWeightGradient) {
 }
 
 TEST(Lower, StagesOfOneRankHandOverLocally) {
-    const Program turn = lower(read_order("zbv_P3_V2_M7.csv"), 2);  // stages 2 and 3
+    const Program turn = lower(read_order("zbv_P3_V2_M7.csv"))[2];  // stages 2 and 3
     ASSERT_EQ(turn.chunks.size(), 2u);
     EXPECT_EQ(turn.chunks[0].next_chunk, 1);
     EXPECT_EQ(turn.chunks[1].previous_chunk, 0);
@@ -235,7 +235,8 @@ TEST(Lower, StagesOfOneRankHandOverLocally) {
         EXPECT_EQ(i.binding.output_is_next_input, forward && i.action.stage == 2);
         EXPECT_EQ(i.binding.input_gradient_is_previous, !forward && i.action.stage == 3);
     }
-    for (const Instruction& i : lower(read_order("interleaved_P1_V3_M4.csv"), 0).instructions)
+    const std::vector<Program> alone = lower(read_order("interleaved_P1_V3_M4.csv"));
+    for (const Instruction& i : alone[0].instructions)
         EXPECT_TRUE(i.kind == InstructionKind::compute || i.kind == InstructionKind::reduce_gradients);
 }
 
