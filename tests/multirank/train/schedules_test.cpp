@@ -10,6 +10,7 @@
 #include "config/validate.h"
 #include "schedule/generators.h"
 #include "schedule/prove.h"
+#include "tests/harness/fingerprint.h"
 #include "tests/harness/multirank_main.h"
 #include "tests/multirank/train/token_reader.h"
 #include "train/assembly.h"
@@ -53,17 +54,6 @@ config::JobSpec spec_of(const Setting& setting, const schedule::Schedule& schedu
     return spec;
 }
 
-// Bits of a weight as a number that a double holds.
-double fingerprint(const TensorView& weight) {
-    std::uint64_t hash = 14695981039346656037ull;
-    for (std::int64_t i = 0; i < weight.elements(); ++i) {
-        std::uint32_t bits;
-        std::memcpy(&bits, weight.as<float>() + i, sizeof bits);
-        hash = (hash ^ bits) * 1099511628211ull;
-    }
-    return static_cast<double>(hash >> 12);
-}
-
 struct Outcome {
     std::vector<double> losses, norms;
     double validation = 0;
@@ -93,7 +83,7 @@ double magnitude(const TensorView& weight) {
 
 void expect_equal_over(comm::Communicator* group, const TensorView& weight, const std::string& what) {
     if (!group) return;
-    double mine = fingerprint(weight);
+    double mine = test::fingerprint(weight);
     std::vector<double> all(static_cast<std::size_t>(group->size()));
     group->all_gather(TensorView(all.data(), DType::f64, {group->size()}), TensorView(&mine, DType::f64, {1}),
                       "test");
@@ -130,7 +120,7 @@ Outcome train(const Setting& setting, const schedule::Schedule& schedule, std::i
     }
     std::int64_t targets = 0;
     outcome.validation = assembly.step().validate(tokens, 7, targets) / static_cast<double>(targets);
-    outcome.weights = gather_weights(assembly, fingerprint);
+    outcome.weights = gather_weights(assembly, test::fingerprint);
     outcome.magnitudes = gather_weights(assembly, magnitude);
     return outcome;
 }

@@ -10,6 +10,7 @@
 
 #include "config/validate.h"
 #include "tests/harness/count_allocations.h"
+#include "tests/harness/fingerprint.h"
 #include "tests/harness/multirank_main.h"
 #include "tests/multirank/train/token_reader.h"
 #include "train/assembly.h"
@@ -36,17 +37,6 @@ config::JobSpec spec_of(const char* model, const Grid& grid) {
     return config::load_resolved({"test", text}, {}, grid.tp * grid.pp * grid.dp).spec;
 }
 
-// Sums of the weights' bits: equal for equal weights, and hardly ever otherwise.
-double fingerprint(const TensorView& weight) {
-    std::uint64_t hash = 14695981039346656037ull;
-    for (std::int64_t i = 0; i < weight.elements(); ++i) {
-        std::uint32_t bits;
-        std::memcpy(&bits, weight.as<float>() + i, sizeof bits);
-        hash = (hash ^ bits) * 1099511628211ull;
-    }
-    return static_cast<double>(hash >> 12);  // exact in a double
-}
-
 void expect_equal_over(comm::Communicator& group, double mine, const std::string& what) {
     std::vector<double> all(static_cast<std::size_t>(group.size()));
     group.all_gather(TensorView(all.data(), DType::f64, {group.size()}), TensorView(&mine, DType::f64, {1}),
@@ -57,7 +47,7 @@ void expect_equal_over(comm::Communicator& group, double mine, const std::string
 void expect_equal_replicas(Assembly& assembly) {
     const parallel::Groups& groups = assembly.groups();
     for (const model::Parameter& p : assembly.model().parameters()) {
-        const double mine = fingerprint(p.weight);
+        const double mine = test::fingerprint(p.weight);
         expect_equal_over(*groups.dp, mine, p.name + " over dp");
         if (p.replicas == model::Replicas::tp || p.replicas == model::Replicas::tp_sum)
             expect_equal_over(*groups.tp, mine, p.name + " over tp");
@@ -123,7 +113,7 @@ Curve train(const config::JobSpec& spec, int threads) {
         curve.norms.push_back(result.grad_norm);
     }
     for (const model::Parameter& p : assembly.model().parameters())
-        curve.weights.push_back(fingerprint(p.weight));
+        curve.weights.push_back(test::fingerprint(p.weight));
     return curve;
 }
 
