@@ -4,9 +4,9 @@
 # One GoogleTest binary; with RANKS it is started by mpirun as one CTest case.
 
 add_library(escalier_flags INTERFACE)
-target_compile_options(escalier_flags INTERFACE -Wall -Wextra -Werror=return-type -march=x86-64-v3
-                       -Wno-restrict  # false positives of GCC 12 on strings
-                       $<$<CONFIG:Release>:-O3>)
+target_compile_options(escalier_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror=return-type;-march=x86-64-v3>"
+                       $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>  # false positives of GCC 12 on strings
+                       $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>)
 target_include_directories(escalier_flags INTERFACE ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR})
 if(ESCALIER_SANITIZE)
   target_compile_options(escalier_flags INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
