@@ -12,8 +12,13 @@ CLEAN = {
     "lib/core/CMakeLists.txt": "escalier_module(core SOURCES error.cpp)\n",
     "lib/comm/mpi_env.cpp": '#include <mpi.h>\n#include "core/error.h"\n',
     "lib/comm/CMakeLists.txt": "escalier_module(comm SOURCES mpi_env.cpp MODULES core LIBRARIES MPI::MPI_C)\n",
+    "kernels/add.h": "#pragma once\n",
+    "kernels/add.cpp": '#include "kernels/add.h"\n',
     "kernels/add.cu": "#include <cuda_runtime.h>\n",
-    "lib/train/backend.cpp": "#ifdef ESCALIER_CUDA\n#endif\n",
+    "kernels/add_backward.cu": '#include "kernels/add.h"\n',
+    "kernels/common/cuda_mma.h": "#ifdef __CUDACC__\nvoid f() {\n    asm volatile(\"\");\n}\n#endif\n",
+    "lib/train/backend.cpp": "void* f() {\n    return dlopen(\"libescalier_cuda.so\", 0);\n}\n",
+    "lib/train/cuda_backend.cpp": "#include <cuda_runtime.h>\n",
     "lib/train/CMakeLists.txt": "escalier_module(train SOURCES backend.cpp MODULES core comm)\n",
     "scripts/good": "#!/usr/bin/env bash\necho fine\n",
 }
@@ -81,8 +86,21 @@ class Lint(unittest.TestCase):
     def test_cuda_outside_its_files(self):
         self.finds("cuda", "lib/device/device.cpp", "#include <cuda_runtime.h>\n", "belongs in kernels/")
 
-    def test_cuda_option_outside_backend(self):
-        self.finds("cuda", "lib/train/trainer.cpp", "#ifdef ESCALIER_CUDA\n#endif\n", "backend.cpp alone")
+    def test_cuda_backend_known_outside_backend(self):
+        for line in ("#ifdef ESCALIER_CUDA\n#endif\n", 'const char* name = "libescalier_cuda.so";\n',
+                     'void* f() { return dlopen("x.so", 0); }\n'):
+            self.finds("cuda", "lib/train/trainer.cpp", line, "backend.cpp alone")
+
+    def test_what_only_nvcc_understands(self):
+        self.finds("cuda", "kernels/add.cu", "void f() { k<<<1, 32>>>(); }\n", "kernels::cuda::launch")
+        self.finds("cuda", "kernels/add.cu", 'void f() { asm volatile("nop;"); }\n', "a wrapper of kernels/common")
+        self.finds("cuda", "lib/device/cuda_device.cpp", "bool nvcc = __CUDACC__;\n", "asked in kernels/common alone")
+        self.finds("cuda", "kernels/add.cu", "extern __shared__ float memory[];\n", "ESCALIER_DYNAMIC_SHARED")
+        self.finds("cuda", "kernels/add.cu", "#include <cub/cub.cuh>\n", "build time")
+        self.finds("cuda", "kernels/add.cu", "#ifdef EMULATED\n", "no conditional lines")
+
+    def test_cuda_kernel_without_contract_and_cpu_twin(self):
+        self.finds("cuda", "kernels/lonely.cu", "\n", "kernels/lonely.cu has no such .h and .cpp")
 
     def test_fast_math(self):
         self.finds("flags", "kernels/CMakeLists.txt", "add_compile_options(-ffast-math)\n", "-ffast-math")
