@@ -1,0 +1,34 @@
+// Fibers: stacks of their own, switched in a dozen instructions (ucontext costs a system call each time).
+#pragma once
+
+#include <cstddef>
+
+namespace escalier::cuda_emulation {
+
+class Fiber {
+ public:
+    Fiber() = default;                // the stack that the caller already runs on
+    explicit Fiber(void (*entry)());  // entry() never returns
+    ~Fiber();
+    Fiber(const Fiber&) = delete;
+    Fiber& operator=(const Fiber&) = delete;
+
+    // Leaves `from`, which is the running one, and goes on where this one left off.
+    void resume(Fiber& from);
+    // The thread sanitizer sees a new thread from here on, unordered with the one before. On the running
+    // fiber.
+    void become_new_thread();
+
+ private:
+    [[noreturn]] static void start();
+    void arrive();
+
+    void* stack_pointer_ = nullptr;
+    unsigned char* mapping_ = nullptr;  // guard page and stack; null: a stack of somebody else's
+    unsigned char* stack_ = nullptr;
+    std::size_t stack_bytes_ = 0;
+    void* address_sanitizer_ = nullptr;
+    void* thread_sanitizer_ = nullptr;
+};
+
+}  // namespace escalier::cuda_emulation
