@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <source_location>
+#include <tuple>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/cuda_platform.h"
@@ -34,12 +35,20 @@ void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, std::size_t sh
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
             "kernel launch (dynamic shared memory)", grid.where);
 #ifdef __CUDACC__
-    kernel<<<grid.extent, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
+    // Not <<<>>> and cudaGetLastError: that would report what an earlier call has left behind.
+    std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
+    const cudaError_t code = std::apply(
+        [&](auto&... value) {
+            void* pointers[sizeof...(value) + 1] = {static_cast<void*>(&value)...};
+            return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid.extent, block, pointers,
+                                    shared_bytes, stream);
+        },
+        values);
 #else
-    cuda_emulation::launch(kernel, grid.extent, block, shared_bytes, stream, grid.where,
-                           static_cast<Parameters>(arguments)...);
+    const cudaError_t code = cuda_emulation::launch(kernel, grid.extent, block, shared_bytes, stream,
+                                                    grid.where, static_cast<Parameters>(arguments)...);
 #endif
-    check_cuda(cudaGetLastError(), "kernel launch", grid.where);
+    check_cuda(code, "kernel launch", grid.where);
 }
 
 }  // namespace escalier::kernels::cuda
