@@ -10,13 +10,15 @@
 
 namespace escalier::cuda_emulation {
 
-void queue_kernel(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
-                  std::function<void()> body, std::source_location where);
+// Refused as CUDA refuses it: sizes of grid and block, dynamic shared memory that was not asked for, a stream
+// of another device than the current one.
+cudaError_t queue_kernel(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+                         cudaStream_t stream, std::function<void()> body, std::source_location where);
 
 template <class... Parameters>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
-            cudaStream_t stream, std::source_location where, Parameters... arguments) {
-    queue_kernel(
+cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                   cudaStream_t stream, std::source_location where, Parameters... arguments) {
+    return queue_kernel(
         reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream,
         [kernel, held = std::make_tuple(arguments...)] { std::apply(kernel, held); }, where);
 }
