@@ -5,11 +5,10 @@
 
 namespace escalier::kernels {
 
-std::size_t cpu_scratch_bytes_per_thread(std::int64_t max_columns, std::int64_t max_sequence,
-                                         std::int64_t max_head_size) {
+std::size_t cpu_scratch_bytes_per_thread(const WorkExtent& extent) {
     const std::int64_t elements =
-        std::max({ColumnSums::scratch_elements(std::max(max_columns, max_head_size)),
-                  attention_scratch_elements(max_sequence)});
+        std::max({ColumnSums::scratch_elements(std::max(extent.max_columns, extent.head_size)),
+                  attention_scratch_elements(extent.sequence)});
     constexpr std::int64_t alignment = 256;
     return static_cast<std::size_t>(round_up(elements * static_cast<std::int64_t>(sizeof(float)), alignment));
 }
@@ -42,11 +41,13 @@ const Ops& cpu_ops() {
         cpu::attention_backward,
         cpu::cross_entropy_statistics,
         cpu::cross_entropy_finish,
+        cpu::sum_losses,
         cpu::dropout,
         cpu::residual_add,
         cpu::fill,
         cpu::copy,
         cpu::add,
+        cpu::sum_parts,
         cpu::sum_of_squares,
         cpu::count_nonfinite,
         cpu::adamw_step,

@@ -82,10 +82,11 @@ void cross_entropy_statistics(const OpContext& context, TensorView statistics, T
 
 void cross_entropy_finish(const OpContext& context, TensorView losses, TensorView logits,
                           TensorView all_statistics, TensorView targets, std::int64_t vocab_begin,
-                          std::int64_t valid, float scale, bool gradient) {
+                          std::int64_t valid, const float* scale_at, bool gradient) {
     const std::int64_t columns = columns_of(logits), rows = targets.elements();
     ESCALIER_CHECK(logits.elements() == rows * columns && losses.elements() == rows, "shapes differ");
     if (rows == 0) return;
+    const float scale = gradient ? *scale_at : 0.0f;
     const std::int64_t ranks = all_statistics.elements() / (rows * 3);
     ESCALIER_CHECK(ranks > 0 && all_statistics.elements() == ranks * rows * 3, "statistics do not fit");
     valid = std::max<std::int64_t>(valid, 0);
@@ -106,6 +107,13 @@ void cross_entropy_finish(const OpContext& context, TensorView losses, TensorVie
             if (counted && target >= 0 && target < valid) own[target] -= scale;
         }
     });
+}
+
+void sum_losses(const OpContext&, TensorView sum, TensorView losses, Accumulate accumulate) {
+    const float* values = losses.as<float>();
+    double total = accumulate == Accumulate::add ? *sum.as<double>() : 0.0;
+    for (std::int64_t i = 0; i < losses.elements(); ++i) total += values[i];
+    *sum.as<double>() = total;
 }
 
 }  // namespace escalier::kernels::cpu

@@ -81,7 +81,7 @@ void dropout(const OpContext& context, TensorView x, TensorView bias, const Drop
     const float* shift = bias.as<float>();
     for_row_blocks(context, rows_of(x), columns, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t row = begin; row < end; ++row) {
-            const MaskRow mask = {mask_key, key.first_sample + static_cast<std::uint64_t>(row / sequence),
+            const MaskRow mask = {mask_key, *key.first_sample + static_cast<std::uint64_t>(row / sequence),
                                   static_cast<std::uint64_t>(row % sequence), threshold};
             dropout_row(data + row * columns, shift, columns, mask, scale);
         }

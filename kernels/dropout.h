@@ -9,8 +9,9 @@ namespace escalier::kernels {
 struct DropoutKey {
     std::uint64_t seed;
     std::uint64_t site;  // stream_of(name of the place in the model)
-    std::uint64_t
-        first_sample;  // global sample ordinal of row 0; the samples of a micro-batch are consecutive
+    // In memory of the backend: the global sample ordinal of row 0; the samples of a micro-batch are
+    // consecutive.
+    const std::uint64_t* first_sample;
 };
 
 // x[R,C] in place: (x + bias) * mask / (1 - probability); bias[C] may be without data. The same call without

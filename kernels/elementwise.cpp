@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/bfloat16.h"
 #include "kernels/common/blocks.h"
 #include "kernels/common/cpu_twins.h"
 #include "kernels/common/rows.h"
@@ -33,10 +34,29 @@ ESCALIER_VECTORIZED std::int64_t count_nonfinite_range(const float* x, std::int6
     return total;
 }
 
+template <class To, class From, class Convert>
+void convert(const OpContext& context, To* out, const From* in, std::int64_t n, Convert convert_one) {
+    for_blocks(context, n, elements_per_task, [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t i = begin; i < end; ++i) out[i] = convert_one(in[i]);
+    });
+}
+
 // At most 256 blocks, so that their results fit on the stack.
 constexpr std::int64_t max_blocks = 256;
 std::int64_t reduction_block(std::int64_t n) {
     return std::max(elements_per_task, round_up(ceil_div(n, max_blocks), lane_count));
+}
+
+template <class Sum, class Range>
+Sum sum_over_blocks(const OpContext& context, const float* x, std::int64_t n, Range range) {
+    const std::int64_t block = reduction_block(n);
+    Sum partial[max_blocks];
+    for_blocks(context, n, block, [&](std::int64_t begin, std::int64_t end, int) {
+        partial[begin / block] = range(x + begin, end - begin);
+    });
+    Sum total = 0;
+    for (std::int64_t i = 0; i < ceil_div(n, block); ++i) total += partial[i];
+    return total;
 }
 
 }  // namespace
@@ -62,7 +82,13 @@ void fill(const OpContext& context, TensorView x, float value) {
 }
 
 void copy(const OpContext& context, TensorView out, TensorView in) {
-    ESCALIER_CHECK(out.dtype() == in.dtype() && out.elements() == in.elements(), "copy between unlike views");
+    ESCALIER_CHECK(out.elements() == in.elements(), "shapes differ");
+    if (out.dtype() == DType::bf16 && in.dtype() == DType::f32)
+        return convert(context, out.as<BFloat16>(), in.as<float>(), in.elements(), to_bfloat16);
+    if (out.dtype() == DType::f32 && in.dtype() == DType::bf16)
+        return convert(context, out.as<float>(), in.as<BFloat16>(), in.elements(),
+                       [](BFloat16 value) { return to_float(value); });
+    ESCALIER_CHECK(out.dtype() == in.dtype(), "copy between these element types");
     char* to = static_cast<char*>(out.data());
     const char* from = static_cast<const char*>(in.data());
     for_blocks(context, static_cast<std::int64_t>(out.bytes()), elements_per_task * 4,
@@ -80,28 +106,28 @@ void add(const OpContext& context, TensorView out, TensorView in) {
     });
 }
 
-double sum_of_squares(const OpContext& context, TensorView x) {
-    const float* values = x.as<float>();
-    const std::int64_t n = x.elements(), block = reduction_block(n);
-    double partial[max_blocks];
-    for_blocks(context, n, block, [&](std::int64_t begin, std::int64_t end, int) {
-        partial[begin / block] = sum_of_squares_range(values + begin, end - begin);
+void sum_parts(const OpContext& context, TensorView out, TensorView parts) {
+    const std::int64_t n = out.elements(), count = n ? parts.elements() / n : 0;
+    ESCALIER_CHECK(parts.elements() == count * n, "parts do not fit");
+    float* sum = out.as<float>();
+    const float* part = parts.as<float>();
+    for_blocks(context, n, elements_per_task, [&](std::int64_t begin, std::int64_t end, int) {
+        std::copy(part + begin, part + end, sum + begin);
+        for (std::int64_t p = 1; p < count; ++p) add_row(sum + begin, part + p * n + begin, end - begin);
     });
-    double total = 0.0;
-    for (std::int64_t i = 0; i < ceil_div(n, block); ++i) total += partial[i];
-    return total;
 }
 
-std::int64_t count_nonfinite(const OpContext& context, TensorView x) {
-    const float* values = x.as<float>();
-    const std::int64_t n = x.elements(), block = reduction_block(n);
-    std::int64_t partial[max_blocks];
-    for_blocks(context, n, block, [&](std::int64_t begin, std::int64_t end, int) {
-        partial[begin / block] = count_nonfinite_range(values + begin, end - begin);
-    });
-    std::int64_t total = 0;
-    for (std::int64_t i = 0; i < ceil_div(n, block); ++i) total += partial[i];
-    return total;
+void sum_of_squares(const OpContext& context, TensorView sums, std::span<const SumTerm> terms) {
+    for (const SumTerm& term : terms)
+        sums.as<double>()[term.place] =
+            sum_over_blocks<double>(context, term.x.as<float>(), term.x.elements(), sum_of_squares_range);
+}
+
+void count_nonfinite(const OpContext& context, TensorView count, TensorView x, Accumulate accumulate) {
+    double& total = *count.as<double>();
+    if (accumulate == Accumulate::overwrite) total = 0;
+    total += static_cast<double>(
+        sum_over_blocks<std::int64_t>(context, x.as<float>(), x.elements(), count_nonfinite_range));
 }
 
 }  // namespace escalier::kernels::cpu

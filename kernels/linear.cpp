@@ -29,7 +29,7 @@ ESCALIER_VECTORIZED void gelu_gradient_row(float* dx, const float* pre, std::int
 
 }  // namespace
 
-std::int64_t prepared_weight_elements(std::int64_t, std::int64_t) {
+std::int64_t prepared_weight_elements(std::int64_t, std::int64_t, DType) {
     return 0;
 }
 

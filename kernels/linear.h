@@ -13,8 +13,9 @@ enum class Epilogue {
     gelu  // tanh form (Hendrycks and Gimpel 2016): 0.5 z (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3)))
 };
 
-// Elements of the prepared form of W [N,K]; 0 where the backend multiplies with W as it is.
-using PreparedWeightElements = std::int64_t(std::int64_t n, std::int64_t k);
+// Elements of the prepared form of W [N,K] for activations of type `storage`; 0 where the backend multiplies
+// with W as it is.
+using PreparedWeightElements = std::int64_t(std::int64_t n, std::int64_t k, DType storage);
 // Packs W for linear_forward and linear_backward_input; runs once per optimizer step.
 using PrepareWeight = void(const OpContext&, TensorView prepared, TensorView weight);
 

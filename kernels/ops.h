@@ -52,21 +52,29 @@ struct Ops {
     AttentionBackward& attention_backward;
     CrossEntropyStatistics& cross_entropy_statistics;
     CrossEntropyFinish& cross_entropy_finish;
+    SumLosses& sum_losses;
     Dropout& dropout;
     ResidualAdd& residual_add;
     Fill& fill;
     Copy& copy;
     Add& add;
+    SumParts& sum_parts;
     SumOfSquares& sum_of_squares;
     CountNonfinite& count_nonfinite;
     AdamwStep& adamw_step;
     SgdStep& sgd_step;
 };
 
-// Bytes of OpContext scratch that each thread needs for any op whose rows are at most `max_columns` wide and
-// whose sequences are at most `max_sequence` long, heads at most `max_head_size`.
-std::size_t cpu_scratch_bytes_per_thread(std::int64_t max_columns, std::int64_t max_sequence,
-                                         std::int64_t max_head_size);
+// The largest extents that ops will meet.
+struct WorkExtent {
+    std::int64_t rows;         // R
+    std::int64_t max_columns;  // of any matrix
+    std::int64_t batch, sequence;
+    std::int64_t heads, head_size;
+};
+
+// Bytes of OpContext scratch that each thread needs.
+std::size_t cpu_scratch_bytes_per_thread(const WorkExtent& extent);
 
 // The CPU twins. fp32 storage only; a view of another dtype is an InternalError.
 const Ops& cpu_ops();

@@ -52,30 +52,47 @@ ESCALIER_VECTORIZED void sgd_range(float* __restrict weight, const float* __rest
         weight[i] -= p.lr * (gradient[i] * p.gradient_scale + p.weight_decay * weight[i]);
 }
 
-}  // namespace
-
-void adamw_step(const OpContext& context, TensorView weight, TensorView gradient, TensorView m, TensorView v,
-                const AdamwParameters& parameters) {
-    const std::int64_t n = weight.elements();
-    ESCALIER_CHECK(gradient.elements() == n && m.elements() == n && v.elements() == n, "shapes differ");
-    ESCALIER_CHECK(parameters.step >= 1, "steps count from 1");
-    const AdamwFactors factors = factors_of(parameters);
-    float *w = weight.as<float>(), *first = m.as<float>(), *second = v.as<float>();
-    const float* g = gradient.as<float>();
-    for_blocks(context, n, elements_per_task, [&](std::int64_t begin, std::int64_t end, int) {
-        adamw_range(w + begin, g + begin, first + begin, second + begin, end - begin, factors);
-    });
+void update_shadow(const OpContext& context, const OptimizerTensor& tensor) {
+    if (tensor.shadow.has_data()) copy(context, tensor.shadow, tensor.weight);
 }
 
-void sgd_step(const OpContext& context, TensorView weight, TensorView gradient,
+}  // namespace
+
+void adamw_step(const OpContext& context, std::span<const OptimizerTensor> tensors,
+                const AdamwParameters& parameters) {
+    ESCALIER_CHECK(parameters.step >= 1, "steps count from 1");
+    for (const OptimizerTensor& tensor : tensors) {
+        const std::int64_t n = tensor.weight.elements();
+        ESCALIER_CHECK(tensor.gradient.elements() == n && tensor.first_moment.elements() == n &&
+                           tensor.second_moment.elements() == n,
+                       "shapes differ");
+        AdamwParameters own = parameters;
+        if (!tensor.decay) own.weight_decay = 0;
+        const AdamwFactors factors = factors_of(own);
+        float *w = tensor.weight.as<float>(), *first = tensor.first_moment.as<float>(),
+              *second = tensor.second_moment.as<float>();
+        const float* g = tensor.gradient.as<float>();
+        for_blocks(context, n, elements_per_task, [&](std::int64_t begin, std::int64_t end, int) {
+            adamw_range(w + begin, g + begin, first + begin, second + begin, end - begin, factors);
+        });
+        update_shadow(context, tensor);
+    }
+}
+
+void sgd_step(const OpContext& context, std::span<const OptimizerTensor> tensors,
               const SgdParameters& parameters) {
-    const std::int64_t n = weight.elements();
-    ESCALIER_CHECK(gradient.elements() == n, "shapes differ");
-    float* w = weight.as<float>();
-    const float* g = gradient.as<float>();
-    for_blocks(context, n, elements_per_task, [&](std::int64_t begin, std::int64_t end, int) {
-        sgd_range(w + begin, g + begin, end - begin, parameters);
-    });
+    for (const OptimizerTensor& tensor : tensors) {
+        const std::int64_t n = tensor.weight.elements();
+        ESCALIER_CHECK(tensor.gradient.elements() == n, "shapes differ");
+        SgdParameters own = parameters;
+        if (!tensor.decay) own.weight_decay = 0;
+        float* w = tensor.weight.as<float>();
+        const float* g = tensor.gradient.as<float>();
+        for_blocks(context, n, elements_per_task, [&](std::int64_t begin, std::int64_t end, int) {
+            sgd_range(w + begin, g + begin, end - begin, own);
+        });
+        update_shadow(context, tensor);
+    }
 }
 
 }  // namespace escalier::kernels::cpu

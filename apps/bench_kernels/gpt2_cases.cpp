@@ -85,8 +85,9 @@ class Builder {
             cpu_ops().residual_rmsnorm_forward(context, sum, y, rstd, x, y, TensorView(), w, 1e-5f);
         });
         const std::int64_t sequence = s_.sequence;
+        const TensorView sample(take({2}).data(), DType::u64, {1});
         add("dropout", 0, 2 * sweep, [=](const OpContext& context) {
-            cpu_ops().dropout(context, y, TensorView(), {1, 2, 3}, 0.1f, sequence);
+            cpu_ops().dropout(context, y, TensorView(), {1, 2, sample.as<std::uint64_t>()}, 0.1f, sequence);
         });
         const TensorView gate_up = take({rows, 8 * columns}), activated = take({rows, 4 * columns});
         add("swiglu forward", 0, 12 * sweep,
@@ -100,11 +101,13 @@ class Builder {
         for (std::int64_t i = 0; i < rows; ++i)
             targets.as<int>()[i] = static_cast<int>(i * 7919 % s_.vocabulary);
         const std::int64_t valid = s_.vocabulary - 47;
+        const TensorView scale = take({1});
+        *scale.as<float>() = 1e-3f;
         add("cross_entropy", 0, 4.0 * 3 * static_cast<double>(rows * s_.vocabulary),
             [=](const OpContext& context) {
                 cpu_ops().cross_entropy_statistics(context, statistics, logits, targets, 0, valid);
-                cpu_ops().cross_entropy_finish(context, losses, logits, statistics, targets, 0, valid, 1e-3f,
-                                               true);
+                cpu_ops().cross_entropy_finish(context, losses, logits, statistics, targets, 0, valid,
+                                               scale.as<float>(), true);
             });
     }
 
@@ -114,11 +117,15 @@ class Builder {
         const double sweep = 4.0 * static_cast<double>(elements);
         for (std::int64_t i = 0; i < elements; ++i) v.as<float>()[i] = 1.0f;
         add("adamw_step", 0, 7 * sweep, [=](const OpContext& context) {
-            cpu_ops().adamw_step(context, w, g, m, v, {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 10});
+            const kernels::OptimizerTensor tensor{w, g, m, v, {}, true};
+            cpu_ops().adamw_step(context, {&tensor, 1}, {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 10});
         });
         add("add", 0, 3 * sweep, [=](const OpContext& context) { cpu_ops().add(context, m, g); });
-        add("sum_of_squares", 0, sweep,
-            [=](const OpContext& context) { cpu_ops().sum_of_squares(context, g); });
+        const TensorView sum(take({2}).data(), DType::f64, {1});
+        add("sum_of_squares", 0, sweep, [=](const OpContext& context) {
+            const kernels::SumTerm term{g, 0};
+            cpu_ops().sum_of_squares(context, sum, {&term, 1});
+        });
         add("fill", 0, sweep, [=](const OpContext& context) { cpu_ops().fill(context, m, 0.0f); });
     }
 
@@ -167,7 +174,8 @@ BenchCase sgemm_ceiling(int threads) {
 }
 
 std::size_t scratch_bytes(const BenchShape& s) {
-    return kernels::cpu_scratch_bytes_per_thread(8 * s.hidden, s.sequence, s.hidden / s.heads);
+    return kernels::cpu_scratch_bytes_per_thread(
+        {s.rows(), 8 * s.hidden, s.rows() / s.sequence, s.sequence, s.heads, s.hidden / s.heads});
 }
 
 }  // namespace escalier::bench

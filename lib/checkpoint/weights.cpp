@@ -12,25 +12,6 @@ namespace escalier::checkpoint {
 
 namespace {
 
-class DeviceBuffer {
- public:
-    DeviceBuffer(device::Allocator& allocator, std::size_t bytes)
-        : allocator_(allocator),
-          bytes_(bytes),
-          data_(bytes ? allocator.allocate(bytes, "gathering weights") : nullptr) {}
-    ~DeviceBuffer() {
-        if (data_) allocator_.free(data_, bytes_);
-    }
-    DeviceBuffer(const DeviceBuffer&) = delete;
-    DeviceBuffer& operator=(const DeviceBuffer&) = delete;
-    TensorView view(std::int64_t elements) const { return TensorView(data_, DType::f32, {elements}); }
-
- private:
-    device::Allocator& allocator_;
-    std::size_t bytes_;
-    void* data_;
-};
-
 std::int64_t largest_piece(const TensorIndex& index) {
     std::int64_t largest = 0;
     for (const auto& [name, tensor] : index)
@@ -63,24 +44,20 @@ class Gatherer {
         : parameters_(parameters),
           group_(group),
           device_(device),
-          received_(device.allocator(),
-                    group.size() > 1 ? static_cast<std::size_t>(largest) * sizeof(float) : 0),
-          piece_(group.rank() == 0 ? static_cast<std::size_t>(largest) : 0) {}
+          piece_(static_cast<std::size_t>(largest)) {}
 
     // Collective. The whole tensor as stored on rank 0, nothing elsewhere.
     std::span<const float> gather(const std::string& name, const GlobalTensor& tensor) {
         if (group_.rank() == 0) whole_.resize(static_cast<std::size_t>(tensor.shape.elements()));
         const std::string label = "gathering " + name;
         for (const Piece& piece : tensor.pieces) {
-            const std::int64_t elements = piece.box.extent.elements();
-            const TensorView view =
-                piece.rank == group_.rank()
-                    ? parameters_[static_cast<std::size_t>(piece.entry)].weight.reshaped({elements})
-                    : received_.view(elements);
+            const TensorView view(piece_.data(), DType::f32, {piece.box.extent.elements()});
+            if (piece.rank == group_.rank())
+                device_.copy_to_host(view.data(),
+                                     parameters_[static_cast<std::size_t>(piece.entry)].weight.data(),
+                                     view.bytes());
             if (group_.size() > 1) group_.broadcast(view, piece.rank, label.c_str());
-            if (group_.rank() != 0) continue;
-            device_.copy_to_host(piece_.data(), view.data(), view.bytes());
-            place(tensor, piece.box, piece_.data(), whole_.data());
+            if (group_.rank() == 0) place(tensor, piece.box, piece_.data(), whole_.data());
         }
         return whole_;
     }
@@ -89,7 +66,6 @@ class Gatherer {
     const model::ParameterList& parameters_;
     comm::Communicator& group_;
     device::Device& device_;
-    DeviceBuffer received_;
     std::vector<float> piece_;
     std::vector<float> whole_;
 };

@@ -20,6 +20,8 @@ MPI_Datatype mpi_type(DType dtype) {
             return MPI_DOUBLE;
         case DType::u8:
             return MPI_BYTE;
+        case DType::u64:
+            return MPI_UINT64_T;
     }
     return MPI_BYTE;
 }

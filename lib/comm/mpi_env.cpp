@@ -19,6 +19,7 @@
 #include "comm/mpi_check.h"
 #include "comm/mpi_communicator.h"
 #include "comm/shared_memory.h"
+#include "comm/wait.h"
 
 namespace escalier::comm {
 
@@ -224,6 +225,10 @@ std::unique_ptr<Communicator> MpiEnv::make_world(const CommOptions& options) {
     MPI_Comm copy = MPI_COMM_NULL;
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "MPI_Comm_dup");
     return std::make_unique<MpiCommunicator>(copy, options, *state_->progress, *state_->watchdog);
+}
+
+void MpiEnv::wait_until(const char* label, const std::function<bool()>& done) {
+    comm::wait_until(*state_->watchdog, label, -1, done);
 }
 
 double MpiEnv::clock_offset(Communicator& group) {

@@ -55,6 +55,9 @@ class MpiEnv {
     // A copy of the world that exchanges in other ways; collective. For tests and measurements.
     std::unique_ptr<Communicator> make_world(const CommOptions& options);
 
+    // Waits until `done` says true, which it is asked again and again; the watchdog's limit holds.
+    void wait_until(const char* label, const std::function<bool()>& done);
+
     // Seconds to add to this rank's clock to read that of rank 0 of `group`; 0 on one host. Collective.
     double clock_offset(Communicator& group);
 

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/check.h"
 
 namespace escalier {
 
-enum class DType { f32, bf16, i32, f64, u8 };
+enum class DType { f32, bf16, i32, f64, u8, u64 };
 
 constexpr std::size_t size_of(DType dtype) {
     switch (dtype) {
@@ -21,6 +22,8 @@ constexpr std::size_t size_of(DType dtype) {
             return 8;
         case DType::u8:
             return 1;
+        case DType::u64:
+            return 8;
     }
     return 0;
 }
@@ -42,6 +45,10 @@ constexpr DType dtype_of<double>() {
 template <>
 constexpr DType dtype_of<unsigned char>() {
     return DType::u8;
+}
+template <>
+constexpr DType dtype_of<std::uint64_t>() {
+    return DType::u64;
 }
 
 }  // namespace escalier

@@ -43,20 +43,26 @@ TensorView Arena::take(DType dtype, Shape shape) {
 
 Arenas Arenas::measuring() {
     return {Arena("parameters"),  Arena("prepared weights"), Arena("gradients"), Arena("optimizer"),
-            Arena("activations"), Arena("communication"),    Arena("workspace"), Arena("data")};
+            Arena("activations"), Arena("communication"),    Arena("workspace"), Arena("data"),
+            Arena("host")};
 }
 
-Arenas Arenas::allocated(const Arenas& measured, Allocator& allocator) {
+Arenas Arenas::allocated(const Arenas& measured, Allocator& allocator, Allocator& host_allocator) {
     const auto make = [&](const Arena& arena) { return Arena(arena.name(), allocator, arena.used()); };
-    return {make(measured.parameters),  make(measured.prepared_weights),
-            make(measured.gradients),   make(measured.optimizer),
-            make(measured.activations), make(measured.communication),
-            make(measured.workspace),   make(measured.data)};
+    return {make(measured.parameters),
+            make(measured.prepared_weights),
+            make(measured.gradients),
+            make(measured.optimizer),
+            make(measured.activations),
+            make(measured.communication),
+            make(measured.workspace),
+            make(measured.data),
+            Arena(measured.host.name(), host_allocator, measured.host.used())};
 }
 
 std::size_t Arenas::used() const {
     return parameters.used() + prepared_weights.used() + gradients.used() + optimizer.used() +
-           activations.used() + communication.used() + workspace.used() + data.used();
+           activations.used() + communication.used() + workspace.used() + data.used() + host.used();
 }
 
 }  // namespace escalier::device

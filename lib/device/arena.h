@@ -57,10 +57,11 @@ struct Arenas {
     Arena communication;
     Arena workspace;
     Arena data;
+    Arena host;  // what the host fills and reads
 
     static Arenas measuring();
-    // Arenas with exactly the capacities that a measuring run used.
-    static Arenas allocated(const Arenas& measured, Allocator& allocator);
+    // Arenas with exactly the capacities that a measuring run used. host_allocator: of the arena `host`.
+    static Arenas allocated(const Arenas& measured, Allocator& allocator, Allocator& host_allocator);
     std::size_t used() const;  // bytes of all of them
 };
 

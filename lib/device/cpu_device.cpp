@@ -2,7 +2,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "device/device.h"
 
@@ -42,17 +44,39 @@ class PageAllocator final : public Allocator {
 class CpuDevice final : public Device {
  public:
     std::string description() const override { return "cpu"; }
+    bool is_host() const override { return true; }
     Allocator& allocator() override { return allocator_; }
+    Allocator& host_allocator() override { return allocator_; }
     void copy_to_host(void* host, const void* device, std::size_t bytes) override {
         std::memcpy(host, device, bytes);
     }
     void copy_from_host(void* device, const void* host, std::size_t bytes) override {
         std::memcpy(device, host, bytes);
     }
+    void upload(void* device, const void* host, std::size_t bytes) override {
+        std::memcpy(device, host, bytes);
+    }
+    void download(void* host, const void* device, std::size_t bytes) override {
+        std::memcpy(host, device, bytes);
+    }
+    bool idle() override { return true; }
     void synchronize() override {}
+    OpContext op_context(ComputePool& pool, void* scratch, std::size_t bytes) override {
+        return OpContext(pool, scratch, bytes / static_cast<std::size_t>(pool.threads()));
+    }
+    int mark() override {
+        marks_.push_back(now_seconds());
+        return static_cast<int>(marks_.size()) - 1;
+    }
+    double seconds(int mark) override { return marks_[static_cast<std::size_t>(mark)]; }
+    void clear_marks() override { marks_.clear(); }
+    void begin_range(const char*) override {}
+    void end_range() override {}
+    std::unique_ptr<Graph> capture(const std::function<void()>&) override { return nullptr; }
 
  private:
     PageAllocator allocator_;
+    std::vector<double> marks_;
 };
 
 }  // namespace

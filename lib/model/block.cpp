@@ -13,7 +13,7 @@ using kernels::Epilogue;
 const TensorView none;
 
 void linear_forward(const ModelContext& c, const LinearWeights& w, TensorView y, TensorView x) {
-    c.ops.linear_forward(c.op, y, none, x, w.weight.value, w.prepared, w.bias.value, Epilogue::none);
+    c.ops.linear_forward(c.op, y, none, x, w.weight.value, w.prepared, w.product_bias(), Epilogue::none);
 }
 
 // A row-parallel linear's output is a partial sum; its bias is added once, after the sum.
@@ -33,6 +33,7 @@ void linear_backward_weight(const ModelContext& c, const LinearWeights& w, Tenso
 
 void prepare(const ModelContext& c, const LinearWeights& w) {
     if (w.prepared.has_data()) c.ops.prepare_weight(c.op, w.prepared, w.weight.value);
+    if (w.prepared_bias.has_data()) c.ops.copy(c.op, w.prepared_bias, w.bias.value);
 }
 
 }  // namespace
@@ -40,29 +41,30 @@ void prepare(const ModelContext& c, const LinearWeights& w) {
 BlockActivations take_activations(device::Arena& arena, const ModelContext& c, bool with_output,
                                   bool with_attention) {
     const ModelShape& s = c.shape;
-    const auto take = [&](Shape shape) { return arena.take(DType::f32, shape); };
+    const auto take = [&](Shape shape) { return arena.take(c.storage, shape); };
+    const auto take_statistics = [&](Shape shape) { return arena.take(DType::f32, shape); };
     BlockActivations a;
     if (with_output) a.output = take({s.rows, s.hidden});
     a.mid = take({s.rows, s.hidden});
     if (c.gpt2()) {
-        a.attention_mean = take({s.rows});
-        a.mlp_mean = take({s.rows});
+        a.attention_mean = take_statistics({s.rows});
+        a.mlp_mean = take_statistics({s.rows});
     }
-    a.attention_rstd = take({s.rows});
-    a.mlp_rstd = take({s.rows});
+    a.attention_rstd = take_statistics({s.rows});
+    a.mlp_rstd = take_statistics({s.rows});
     if (c.config.qk_norm) {
         a.raw_qkv = take({s.rows, s.qkv_width()});
-        a.qk_rstd = take({s.rows, s.heads + s.kv_heads});
+        a.qk_rstd = take_statistics({s.rows, s.heads + s.kv_heads});
     }
     a.qkv = take({s.rows, s.qkv_width()});
-    if (with_attention) a.lse = take({s.batch, s.heads, s.sequence});
+    if (with_attention) a.lse = take_statistics({s.batch, s.heads, s.sequence});
     a.pre = take({s.rows, c.gpt2() ? s.ffn : 2 * s.ffn});
     return a;
 }
 
 BlockLinearInputs take_linear_inputs(device::Arena& arena, const ModelContext& c, bool with_attention) {
     const ModelShape& s = c.shape;
-    const auto take = [&](std::int64_t width) { return arena.take(DType::f32, {s.rows, width}); };
+    const auto take = [&](std::int64_t width) { return arena.take(c.storage, {s.rows, width}); };
     BlockLinearInputs x;
     x.attention_norm = take(s.hidden);
     if (with_attention) x.attention = take(s.attention_width());
@@ -73,7 +75,7 @@ BlockLinearInputs take_linear_inputs(device::Arena& arena, const ModelContext& c
 
 BlockOutputGradients take_output_gradients(device::Arena& arena, const ModelContext& c) {
     const ModelShape& s = c.shape;
-    const auto take = [&](std::int64_t width) { return arena.take(DType::f32, {s.rows, width}); };
+    const auto take = [&](std::int64_t width) { return arena.take(c.storage, {s.rows, width}); };
     BlockOutputGradients g;
     g.qkv = take(s.qkv_width());
     g.mid = take(s.hidden);
@@ -87,7 +89,7 @@ BlockOutputGradients take_output_gradients(device::Arena& arena, const ModelCont
 
 BlockScratch take_block_scratch(device::Arena& arena, const ModelContext& c) {
     const ModelShape& s = c.shape;
-    const auto take = [&](std::int64_t width) { return arena.take(DType::f32, {s.rows, width}); };
+    const auto take = [&](std::int64_t width) { return arena.take(c.storage, {s.rows, width}); };
     BlockScratch scratch;
     scratch.delta = take(s.hidden);
     scratch.dnorm = take(s.hidden);
@@ -163,7 +165,7 @@ void Block::forward_mlp_hidden(const BlockState& s, const StepInputs& step) cons
         c.ops.residual_layernorm_forward(c.op, s.a.mid, s.x.mlp_norm, s.a.mlp_mean, s.a.mlp_rstd, s.input,
                                          scratch_.delta, bias, norm.weight.value, norm.bias.value, c.eps());
         c.ops.linear_forward(c.op, s.x.activation, s.a.pre, s.x.mlp_norm, weights_.up.weight.value,
-                             weights_.up.prepared, weights_.up.bias.value, Epilogue::gelu);
+                             weights_.up.prepared, weights_.up.product_bias(), Epilogue::gelu);
     } else {
         c.ops.residual_rmsnorm_forward(c.op, s.a.mid, s.x.mlp_norm, s.a.mlp_rstd, s.input, scratch_.delta,
                                        bias, norm.weight.value, c.eps());

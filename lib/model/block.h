@@ -58,7 +58,7 @@ struct BlockState {
     BlockLinearInputs x;
     BlockOutputGradients g;
     TensorView doutput, dinput;  // gradients of output and input
-    std::uint64_t first_sample = 0;
+    TensorView first_sample;     // u64 [1]
 };
 
 class Block {

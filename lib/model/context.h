@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "comm/communicator.h"
 #include "config/job_spec.h"
@@ -21,19 +20,22 @@ struct ModelContext {
     config::ModelConfig config;
     ModelShape shape;
     std::uint64_t seed = 0;
+    DType storage = DType::f32;  // of activations
 
     bool gpt2() const { return config.arch == config::Arch::gpt2; }
     float eps() const { return static_cast<float>(config.norm_eps); }
 };
 
-// Set once per step, read by every action of the step.
+// Set once per step, read by every action of the step; in memory of the backend, without data on stages that
+// do not use them.
 struct StepInputs {
-    TensorView tokens;                             // i32 [M,R]; without data on stages that read no tokens
-    TensorView targets;                            // i32 [M,R], -1 for no target
-    std::span<const std::uint64_t> first_samples;  // [M]: global ordinal of each micro-batch's first sample
-    float loss_scale =
-        1;  // 1 / valid targets of the global batch: the only place where a loss or gradient is scaled
-    bool training = true;  // false: no dropout, no gradients
+    TensorView tokens;         // i32 [M,R]
+    TensorView targets;        // i32 [M,R], -1 for no target
+    TensorView first_samples;  // u64 [M]: global ordinal of each micro-batch's first sample
+    TensorView loss_scale;  // f32 [1]: 1 / valid targets of the global batch, the only place where a loss or
+                            // gradient is scaled
+    TensorView losses;      // f64 [M]: the last stage puts the sum of each micro-batch's token losses here
+    bool training = true;   // false: no dropout, no gradients
 };
 
 // Dropout after one place of the model, keyed by that place's name.
@@ -42,9 +44,10 @@ struct DropoutSite {
     float probability = 0;
 
     bool active(const StepInputs& step) const { return probability > 0 && step.training; }
-    void apply(const ModelContext& context, TensorView x, TensorView bias, std::uint64_t first_sample) const {
-        context.ops.dropout(context.op, x, bias, {context.seed, site, first_sample}, probability,
-                            context.shape.sequence);
+    // first_sample: u64 [1].
+    void apply(const ModelContext& context, TensorView x, TensorView bias, TensorView first_sample) const {
+        context.ops.dropout(context.op, x, bias, {context.seed, site, first_sample.as<std::uint64_t>()},
+                            probability, context.shape.sequence);
     }
 };
 

@@ -12,9 +12,9 @@ class Embedding {
 
     // x[R,C]: a partial sum over the tensor group, which the caller sums; then finish().
     void forward(TensorView x, TensorView tokens) const;
-    void finish(TensorView x, const StepInputs& step, std::uint64_t first_sample) const;
+    void finish(TensorView x, const StepInputs& step, TensorView first_sample) const;
     // dx is overwritten.
-    void backward(TensorView dx, TensorView tokens, const StepInputs& step, std::uint64_t first_sample,
+    void backward(TensorView dx, TensorView tokens, const StepInputs& step, TensorView first_sample,
                   kernels::Accumulate accumulate) const;
     const Weight& table() const { return weights_.table; }
 

@@ -11,25 +11,29 @@ namespace {
 
 constexpr std::int64_t logits_chunk_bytes = std::int64_t{104} << 20;  // 512 rows of GPT-2's vocabulary
 
-std::int64_t rows_per_chunk(const ModelShape& shape) {
-    const std::int64_t fitting = logits_chunk_bytes / (4 * shape.vocab_rows) / 64 * 64;
+std::int64_t rows_per_chunk(const ModelShape& shape, DType storage) {
+    const std::int64_t fitting =
+        logits_chunk_bytes / (static_cast<std::int64_t>(size_of(storage)) * shape.vocab_rows) / 64 * 64;
     return std::clamp<std::int64_t>(fitting, std::min<std::int64_t>(64, shape.rows), shape.rows);
 }
 
 }  // namespace
 
 LossHead::LossHead(const ModelContext& context, HeadWeights weights, device::Arena& workspace)
-    : context_(context), weights_(std::move(weights)), chunk_rows_(rows_per_chunk(context.shape)) {
+    : context_(context),
+      weights_(std::move(weights)),
+      chunk_rows_(rows_per_chunk(context.shape, context.storage)) {
     const ModelShape& s = context.shape;
     const auto take = [&](Shape shape) { return workspace.take(DType::f32, shape); };
-    normed_ = take({s.rows, s.hidden});
+    normed_ = workspace.take(context.storage, {s.rows, s.hidden});
     if (context.gpt2()) mean_ = take({s.rows});
     rstd_ = take({s.rows});
-    dnormed_ = take({s.rows, s.hidden});
-    logits_ = take({chunk_rows_, s.vocab_rows});
+    dnormed_ = workspace.take(context.storage, {s.rows, s.hidden});
+    logits_ = workspace.take(context.storage, {chunk_rows_, s.vocab_rows});
     statistics_ = take({chunk_rows_, 3});
     all_statistics_ = context.tp.size() > 1 ? take({context.tp.size() * chunk_rows_, 3}) : statistics_;
     losses_ = take({chunk_rows_});
+    loss_sum_ = workspace.take(DType::f64, {1});
 }
 
 void LossHead::prepare_weights() const {
@@ -46,7 +50,6 @@ TensorView LossHead::chunk_of(TensorView rows, int chunk) const {
 }
 
 void LossHead::forward_norm(TensorView x) {
-    loss_sum_ = 0;
     norm_forward(context_, weights_.norm, normed_, mean_, rstd_, x);
 }
 
@@ -72,9 +75,9 @@ void LossHead::finish_chunk(int chunk, TensorView targets, const StepInputs& ste
     context_.ops.cross_entropy_finish(context_.op, losses_.rows(0, n), logits,
                                       all_statistics_.rows(0, ranks * n).reshaped({ranks, n, 3}),
                                       chunk_of(targets, chunk), context_.shape.vocab_begin,
-                                      context_.shape.vocab_valid, step.loss_scale, step.training);
-    const float* losses = losses_.as<float>();
-    for (std::int64_t row = 0; row < n; ++row) loss_sum_ += losses[row];
+                                      context_.shape.vocab_valid, step.loss_scale.as<float>(), step.training);
+    context_.ops.sum_losses(context_.op, loss_sum_, losses_.rows(0, n),
+                            chunk ? kernels::Accumulate::add : kernels::Accumulate::overwrite);
     if (!step.training) return;
     const LinearWeights& w = weights_.output;
     context_.ops.linear_backward_input(context_.op, chunk_of(dnormed_, chunk), logits, w.weight.value,

@@ -27,8 +27,8 @@ class LossHead {
     void reduce(const char* label);  // collective: the input gradient over the tensor group
     void backward_norm(TensorView dx, TensorView x, kernels::Accumulate accumulate);
 
-    // Sum of the token losses of the micro-batch since forward_norm, in row order, in double.
-    double loss_sum() const { return loss_sum_; }
+    // f64 [1]: sum of the token losses of the micro-batch since forward_norm, in row order.
+    TensorView loss_sum() const { return loss_sum_; }
     // Logits of one row after forward_norm, this rank's shard [1,V].
     TensorView row_logits(std::int64_t row);
 
@@ -41,7 +41,7 @@ class LossHead {
     std::int64_t chunk_rows_;
     TensorView normed_, mean_, rstd_, dnormed_;  // [R,C], [R], [R], [R,C]
     TensorView logits_, statistics_, all_statistics_, losses_;
-    double loss_sum_ = 0;
+    TensorView loss_sum_;
 };
 
 }  // namespace escalier::model

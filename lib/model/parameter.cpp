@@ -32,9 +32,11 @@ float scale_of(Init init, std::int64_t num_layers) {
 }  // namespace
 
 void initialize(const ParameterList& parameters, std::uint64_t seed, std::int64_t num_layers,
-                ComputePool& pool) {
+                ComputePool& pool, device::Device& device) {
+    std::vector<float> values;
     for (const Parameter& p : parameters) {
-        float* weight = p.weight.as<float>();
+        values.resize(static_cast<std::size_t>(p.weight.elements()));
+        float* weight = values.data();
         const bool matrix = p.box.extent.rank() == 2;
         const std::int64_t rows = matrix ? p.box.extent[0] : 1;
         const std::int64_t columns = matrix ? p.box.extent[1] : p.box.extent[0];
@@ -52,6 +54,7 @@ void initialize(const ParameterList& parameters, std::uint64_t seed, std::int64_
                             columns, scale);
             }
         });
+        device.copy_from_host(p.weight.data(), weight, p.weight.bytes());
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/compute_pool.h"
 #include "core/tensor_view.h"
+#include "device/device.h"
 
 namespace escalier::model {
 
@@ -49,6 +50,7 @@ struct Parameter {
     int tie_group = -1;   // entries of equal tie group are one logical tensor with one gradient
     TensorView weight;    // f32, dense, extent of box (padding rows of a vocabulary lie behind it)
     TensorView gradient;  // main gradient, f32
+    TensorView shadow;  // the weight in the type that products read, where that is another; else without data
 };
 
 using ParameterList = std::vector<Parameter>;
@@ -58,6 +60,6 @@ int count_global_entries(std::int64_t num_layers);
 
 // Fills every weight with its initial values: functions of (seed, name, global element), whatever the grid.
 void initialize(const ParameterList& parameters, std::uint64_t seed, std::int64_t num_layers,
-                ComputePool& pool);
+                ComputePool& pool, device::Device& device);
 
 }  // namespace escalier::model

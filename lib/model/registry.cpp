@@ -18,14 +18,15 @@ int count_global_entries(std::int64_t num_layers) {
 }
 
 Registry::Registry(const config::ModelConfig& model, const ModelShape& shape, int tp, int tp_rank, int stage,
-                   device::Arenas& arenas, kernels::PreparedWeightElements& prepared_elements)
+                   device::Arenas& arenas, kernels::PreparedWeightElements& prepared_elements, DType storage)
     : model_(model),
       shape_(shape),
       tp_(tp),
       tp_rank_(tp_rank),
       stage_(stage),
       arenas_(arenas),
-      prepared_elements_(prepared_elements) {}
+      prepared_elements_(prepared_elements),
+      storage_(storage) {}
 
 Weight Registry::take(Shape shape) {
     return {arenas_.parameters.take(DType::f32, shape), arenas_.gradients.take(DType::f32, shape)};
@@ -65,10 +66,26 @@ NormWeights Registry::norm(const std::string& name) {
     return norm;
 }
 
-void Registry::prepare(LinearWeights& linear) {
-    const std::int64_t elements =
-        prepared_elements_(linear.weight.value.extent(0), linear.weight.value.extent(1));
-    if (elements) linear.prepared = arenas_.prepared_weights.take(DType::f32, {elements});
+void Registry::prepare(LinearWeights& linear, std::size_t first_entry) {
+    const Shape shape = linear.weight.value.shape();
+    if (prepared_elements_(shape[0], shape[1], storage_) == 0) return;
+    linear.prepared = arenas_.prepared_weights.take(storage_, shape);
+    std::int64_t row = 0;
+    for (std::size_t i = first_entry; i < parameters_.size(); ++i) {
+        Parameter& p = parameters_[i];
+        if (p.box.extent.rank() != 2) continue;
+        p.shadow = linear.prepared.rows(row, p.box.extent[0]);
+        row += p.box.extent[0];
+    }
+    if (linear.bias.value.elements() == 0) return;
+    linear.prepared_bias = arenas_.prepared_weights.take(storage_, linear.bias.value.shape());
+    row = 0;
+    for (std::size_t i = first_entry; i < parameters_.size(); ++i) {
+        Parameter& p = parameters_[i];
+        if (p.box.extent.rank() != 1) continue;
+        p.shadow = linear.prepared_bias.rows(row, p.box.extent[0]);
+        row += p.box.extent[0];
+    }
 }
 
 EmbeddingWeights Registry::embedding() {
@@ -141,12 +158,13 @@ Weight Registry::up(const std::string& prefix, const std::string& suffix, std::i
 LinearWeights Registry::row_parallel(const std::string& name, std::int64_t inputs, std::int64_t local_inputs,
                                      std::int64_t first_input) {
     LinearWeights linear;
+    const std::size_t first_entry = parameters_.size();
     linear.weight = take({shape_.hidden, local_inputs});
     add(name + ".weight", {shape_.hidden, inputs}, {{0, first_input}, {shape_.hidden, local_inputs}},
         linear.weight, 0, {.init = Init::normal_residual, .decay = true, .transposed = gpt2()});
     if (gpt2())
         linear.bias = vector(name + ".bias", shape_.hidden, {.init = Init::zeros, .replicas = Replicas::tp});
-    prepare(linear);
+    prepare(linear, first_entry);
     return linear;
 }
 
@@ -155,9 +173,10 @@ BlockWeights Registry::block(std::int64_t layer) {
     const std::string prefix = (gpt2() ? "transformer.h." : "model.layers.") + std::to_string(layer) + ".";
     BlockWeights block;
     block.attention_norm = norm(prefix + (gpt2() ? "ln_1" : "input_layernorm"));
+    std::size_t first_entry = parameters_.size();
     block.qkv.weight = qkv(prefix, "weight", shape_.hidden);
     if (gpt2() || model_.qkv_bias) block.qkv.bias = qkv(prefix, "bias", 0);
-    prepare(block.qkv);
+    prepare(block.qkv, first_entry);
     if (model_.qk_norm) {
         const Attributes attributes{.init = Init::ones, .replicas = Replicas::tp_sum};
         block.query_norm = vector(prefix + "self_attn.q_norm.weight", shape_.head_size, attributes);
@@ -167,9 +186,10 @@ BlockWeights Registry::block(std::int64_t layer) {
                                     model_.num_heads * shape_.head_size, shape_.attention_width(),
                                     shape_.first_head * shape_.head_size);
     block.mlp_norm = norm(prefix + (gpt2() ? "ln_2" : "post_attention_layernorm"));
+    first_entry = parameters_.size();
     block.up.weight = up(prefix, "weight", shape_.hidden);
     if (gpt2()) block.up.bias = up(prefix, "bias", 0);
-    prepare(block.up);
+    prepare(block.up, first_entry);
     block.down = row_parallel(prefix + (gpt2() ? "mlp.c_proj" : "mlp.down_proj"), model_.ffn_size, shape_.ffn,
                               shape_.first_ffn);
     ESCALIER_CHECK(next_index_ <= first_index_of_block(layer + 1), "a block has more entries than it may");
@@ -182,6 +202,7 @@ HeadWeights Registry::head(const Weight* table) {
     head.norm = norm(gpt2() ? "transformer.ln_f" : "model.norm");
     const Shape rows = {shape_.vocab_rows, shape_.hidden};
     head.output.weight = table ? Weight{table->value, arenas_.gradients.take(DType::f32, rows)} : take(rows);
+    const std::size_t first_entry = parameters_.size();
     const bool tied = model_.tie_embeddings;
     const std::string untied = "lm_head.weight";
     add(!tied    ? untied
@@ -189,7 +210,7 @@ HeadWeights Registry::head(const Weight* table) {
                  : "model.embed_tokens.weight",
         {model_.vocab_size, shape_.hidden}, {{shape_.vocab_begin, 0}, {shape_.vocab_valid, shape_.hidden}},
         head.output.weight, 0, {.decay = true, .tie_group = tied ? 0 : -1, .counted = !tied});
-    prepare(head.output);
+    prepare(head.output, first_entry);
     return head;
 }
 

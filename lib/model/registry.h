@@ -18,9 +18,11 @@ struct Weight {
 };
 
 struct LinearWeights {
-    Weight weight;  // [N,K]
-    Weight bias;    // [N]
-    TensorView prepared;
+    Weight weight;                       // [N,K]
+    Weight bias;                         // [N]
+    TensorView prepared, prepared_bias;  // without data where products read `weight` and `bias` themselves
+
+    TensorView product_bias() const { return prepared_bias.has_data() ? prepared_bias : bias.value; }
 };
 
 struct NormWeights {
@@ -51,8 +53,10 @@ struct HeadWeights {
 // Stage `stage` of the model; layers [first_layer, last_layer).
 class Registry {
  public:
+    // storage: the type of activations.
     Registry(const config::ModelConfig& model, const ModelShape& shape, int tp, int tp_rank, int stage,
-             device::Arenas& arenas, kernels::PreparedWeightElements& prepared_elements);
+             device::Arenas& arenas, kernels::PreparedWeightElements& prepared_elements,
+             DType storage = DType::f32);
 
     EmbeddingWeights embedding();
     BlockWeights block(std::int64_t layer);
@@ -83,7 +87,9 @@ class Registry {
     Weight up(const std::string& prefix, const std::string& suffix, std::int64_t columns);
     LinearWeights row_parallel(const std::string& name, std::int64_t inputs, std::int64_t local_inputs,
                                std::int64_t first_input);
-    void prepare(LinearWeights& linear);
+    // Takes the prepared forms of a linear whose entries are the latest, from first_entry on; parameters
+    // whose prepared form is a plain copy get it as their shadow.
+    void prepare(LinearWeights& linear, std::size_t first_entry);
     bool gpt2() const { return model_.arch == config::Arch::gpt2; }
 
     config::ModelConfig model_;
@@ -91,6 +97,7 @@ class Registry {
     int tp_, tp_rank_, stage_;
     device::Arenas& arenas_;
     kernels::PreparedWeightElements& prepared_elements_;
+    DType storage_;
     int next_index_ = 0;  // of the entry that is added next
     ParameterList parameters_;
 };

@@ -28,7 +28,7 @@ RankShared::RankShared(const ModelContext& c, device::Arenas& arenas, bool backg
     if (background_sums && c.tp.size() > 1) {
         const auto sum_of = [&](TensorView x) -> std::unique_ptr<comm::AllReduce> {
             const TensorView sum_scratch =
-                arenas.workspace.take(DType::f32, {c.tp.all_reduce_scratch_elements(x.elements())});
+                arenas.workspace.take(c.storage, {c.tp.all_reduce_scratch_elements(x.elements())});
             return arenas.workspace.measuring() ? nullptr : c.tp.make_all_reduce(x, sum_scratch);
         };
         delta_sum = sum_of(scratch.delta);
@@ -48,18 +48,20 @@ RankShared::RankShared(const ModelContext& c, device::Arenas& arenas, bool backg
 
 StageModel::StageModel(const ModelContext& context, int stage, const parallel::StagePart& part,
                        const RecomputePlan& recompute, bool split_backward, const StageSlots& slots,
-                       int micro_batches, device::Arenas& arenas, const RankShared& shared,
-                       const Weight* tied_table)
+                       device::Arenas& arenas, const RankShared& shared, const Weight* tied_table)
     : context_(context),
       part_(part),
       extent_(extent_of(part, recompute, split_backward)),
       shared_(shared),
       registry_(context.config, context.shape, context.tp.size(), context.tp.rank(), stage, arenas,
-                context.ops.prepared_weight_elements),
+                context.ops.prepared_weight_elements, context.storage),
       storage_(context_, extent_, slots.buffers, slots.shared_with ? &slots.shared_with->storage_ : nullptr,
                arenas.activations, arenas.workspace),
-      plans_(4),
-      losses_(static_cast<std::size_t>(micro_batches)) {
+      plans_(4) {
+    const std::int64_t rows = context.shape.rows;
+    if (part.embedding) tokens_ = arenas.data.take(DType::i32, {rows});
+    if (part.head) targets_ = arenas.data.take(DType::i32, {rows});
+    if (context.config.dropout > 0) first_sample_ = arenas.data.take(DType::u64, {1});
     if (part.embedding) embedding_.emplace(context_, registry_.embedding());
     blocks_.reserve(static_cast<std::size_t>(extent_.layers));
     for (std::int64_t layer = part.first_layer; layer < part.end_layer; ++layer)
@@ -83,7 +85,6 @@ void StageModel::prepare_weights() const {
 void StageModel::begin_step(const StepInputs& inputs) {
     step_ = inputs;
     forwards_done_ = input_halves_done_ = weight_halves_done_ = 0;
-    std::fill(losses_.begin(), losses_.end(), 0.0);
 }
 
 // ---- plans ----
@@ -180,6 +181,7 @@ void StageModel::run(int segment, const StageIo& io) {
     const Plan& plan = plan_of(io.action.kind);
     const auto at = static_cast<std::size_t>(segment);
     label_ = plan.segments[at].label.c_str();
+    if (segment == 0) take_micro_batch(io);
     (this->*plan.functions[at])(plan.indices[at], io);
     conclude(segment, io);
 }
@@ -203,10 +205,22 @@ void StageModel::finish(int segment, const StageIo& io) {
     conclude(segment, io);
 }
 
+void StageModel::take_micro_batch(const StageIo& io) {
+    const auto take = [&](TensorView mine, TensorView all) {
+        if (mine.has_data())
+            context_.ops.copy(context_.op, mine, all.rows(io.action.micro_batch, 1).reshaped(mine.shape()));
+    };
+    take(first_sample_, step_.first_samples);
+    if (io.action.kind == ActionKind::F) take(targets_, step_.targets);
+    if (io.action.kind != ActionKind::W) take(tokens_, step_.tokens);
+}
+
 // The last segment of an action was its accumulators' turn.
 void StageModel::conclude(int segment, const StageIo& io) {
     const ActionKind kind = io.action.kind;
     if (static_cast<std::size_t>(segment) + 1 < plan_of(kind).segments.size()) return;
+    if (kind == ActionKind::F && head_)
+        context_.ops.copy(context_.op, step_.losses.rows(io.action.micro_batch, 1), head_->loss_sum());
     if (kind == ActionKind::F) ++forwards_done_;
     if (kind == ActionKind::B || kind == ActionKind::I) ++input_halves_done_;
     if (kind == ActionKind::B || kind == ActionKind::W) ++weight_halves_done_;
@@ -216,32 +230,20 @@ void StageModel::conclude(int segment, const StageIo& io) {
 
 BlockState StageModel::forward_state(int layer, const StageIo& io) const {
     BlockState state = storage_.forward_state(layer, io.binding, boundary_of(io));
-    state.first_sample = first_sample(io);
+    state.first_sample = first_sample_;
     return state;
 }
 
 BlockState StageModel::backward_state(int layer, const StageIo& io) const {
     BlockState state = storage_.backward_state(layer, io.binding, boundary_of(io));
-    state.first_sample = first_sample(io);
+    state.first_sample = first_sample_;
     return state;
-}
-
-TensorView StageModel::tokens(const StageIo& io) const {
-    return step_.tokens.rows(io.action.micro_batch, 1).reshaped({context_.shape.rows});
-}
-
-TensorView StageModel::targets(const StageIo& io) const {
-    return step_.targets.rows(io.action.micro_batch, 1).reshaped({context_.shape.rows});
-}
-
-std::uint64_t StageModel::first_sample(const StageIo& io) const {
-    return step_.first_samples[static_cast<std::size_t>(io.action.micro_batch)];
 }
 
 // ---- F ----
 
 void StageModel::embed(int, const StageIo& io) {
-    embedding_->forward(storage_.embedding_output(io.binding), tokens(io));
+    embedding_->forward(storage_.embedding_output(io.binding), tokens_);
 }
 
 void StageModel::reduce_embedding(int, const StageIo& io) {
@@ -249,7 +251,7 @@ void StageModel::reduce_embedding(int, const StageIo& io) {
 }
 
 void StageModel::finish_embedding(int, const StageIo& io) {
-    embedding_->finish(storage_.embedding_output(io.binding), step_, first_sample(io));
+    embedding_->finish(storage_.embedding_output(io.binding), step_, first_sample_);
 }
 
 void StageModel::block_attention(int layer, const StageIo& io) {
@@ -274,16 +276,16 @@ void StageModel::head_norm(int, const StageIo&) {
     head_->forward_norm(storage_.head_input());
 }
 
-void StageModel::head_logits(int chunk, const StageIo& io) {
-    head_->logits(chunk, targets(io));
+void StageModel::head_logits(int chunk, const StageIo&) {
+    head_->logits(chunk, targets_);
 }
 
 void StageModel::head_exchange(int chunk, const StageIo&) {
     head_->exchange(chunk, label_);
 }
 
-void StageModel::head_finish(int chunk, const StageIo& io) {
-    head_->finish_chunk(chunk, targets(io), step_, first_or_add(forwards_done_));
+void StageModel::head_finish(int chunk, const StageIo&) {
+    head_->finish_chunk(chunk, targets_, step_, first_or_add(forwards_done_));
 }
 
 void StageModel::head_reduce(int, const StageIo&) {
@@ -291,7 +293,6 @@ void StageModel::head_reduce(int, const StageIo&) {
 }
 
 void StageModel::head_backward(int, const StageIo& io) {
-    losses_[static_cast<std::size_t>(io.action.micro_batch)] = head_->loss_sum();
     if (step_.training)
         head_->backward_norm(storage_.head_gradient(io.binding), storage_.head_input(),
                              first_or_add(forwards_done_));
@@ -347,7 +348,7 @@ void StageModel::weight_gradients(int layer, const StageIo& io) {
 }
 
 void StageModel::backward_embedding(int, const StageIo& io) {
-    embedding_->backward(storage_.embedding_gradient(io.binding), tokens(io), step_, first_sample(io),
+    embedding_->backward(storage_.embedding_gradient(io.binding), tokens_, step_, first_sample_,
                          first_or_add(input_halves_done_));
 }
 

@@ -41,7 +41,7 @@ class StageModel final : public Stage {
     // lives on this rank and the head is tied to it, else null.
     StageModel(const ModelContext& context, int stage, const parallel::StagePart& part,
                const RecomputePlan& recompute, bool split_backward, const StageSlots& slots,
-               int micro_batches, device::Arenas& arenas, const RankShared& shared, const Weight* tied_table);
+               device::Arenas& arenas, const RankShared& shared, const Weight* tied_table);
 
     const ParameterList& parameters() const { return registry_.parameters(); }
     const Weight* embedding_table() const { return embedding_ ? &embedding_->table() : nullptr; }
@@ -49,8 +49,6 @@ class StageModel final : public Stage {
     // After weights changed: brings their prepared forms up to date.
     void prepare_weights() const;
     void begin_step(const StepInputs& inputs);
-    // Sum of the token losses of each micro-batch; the last stage's, after its F.
-    std::span<const double> micro_batch_losses() const { return losses_; }
     LossHead& head() { return *head_; }
 
     std::span<const Segment> segments(schedule::ActionKind kind) const override;
@@ -77,13 +75,11 @@ class StageModel final : public Stage {
     const Plan& plan_of(schedule::ActionKind kind) const { return plans_[static_cast<std::size_t>(kind)]; }
     std::string layer_name(int layer) const;
     comm::AllReduce* background_sum(int segment, const StageIo& io) const;
+    void take_micro_batch(const StageIo& io);
     void conclude(int segment, const StageIo& io);
 
     BlockState forward_state(int layer, const StageIo& io) const;
     BlockState backward_state(int layer, const StageIo& io) const;
-    TensorView tokens(const StageIo& io) const;
-    TensorView targets(const StageIo& io) const;
-    std::uint64_t first_sample(const StageIo& io) const;
 
     void embed(int, const StageIo& io);
     void reduce_embedding(int, const StageIo& io);
@@ -122,8 +118,11 @@ class StageModel final : public Stage {
 
     std::vector<Plan> plans_;
     StepInputs step_;
-    std::vector<double> losses_;
-    const char* label_ = "";  // of the segment that runs
+    // What of the step concerns the micro-batch of the action under way, always in the same place: so an
+    // action's ops are the same for every micro-batch.
+    TensorView tokens_, targets_;  // i32 [R]; without data on stages that read none
+    TensorView first_sample_;      // u64 [1]; without data without dropout
+    const char* label_ = "";       // of the segment that runs
     // How many micro-batches of this step have gone through F, the input half and the weight half: the first
     // one overwrites its accumulators.
     int forwards_done_ = 0, input_halves_done_ = 0, weight_halves_done_ = 0;

@@ -23,7 +23,7 @@ StageStorage::StageStorage(const ModelContext& context, const StageExtent& exten
     else
         take_slots(buffers, activations);
     take_ends(activations);
-    if (extent.has_head) head_input_ = workspace.take(DType::f32, {s.rows, s.hidden});
+    if (extent.has_head) head_input_ = workspace.take(context_.storage, {s.rows, s.hidden});
 }
 
 void StageStorage::take_slots(const schedule::StageBuffers& buffers, device::Arena& activations) {
@@ -50,13 +50,14 @@ void StageStorage::take_ends(device::Arena& activations) {
     const Shape residual = {context_.shape.rows, context_.shape.hidden};
     if (extent_.has_head)
         for (LinearInputSlot& slot : linear_input_slots_)
-            slot.head_gradient = activations.take(DType::f32, residual);
+            slot.head_gradient = activations.take(context_.storage, residual);
     if (!extent_.has_embedding) return;
-    for (ForwardSlot& slot : forward_slots_) slot.embedding_output = activations.take(DType::f32, residual);
+    for (ForwardSlot& slot : forward_slots_)
+        slot.embedding_output = activations.take(context_.storage, residual);
     // Layer 0's input gradient must not alias its output gradient, which W still reads.
     for (GradientSlot& slot : gradient_slots_)
         slot.bottom_gradient =
-            extent_.split_backward ? activations.take(DType::f32, residual) : slot.spare_residual;
+            extent_.split_backward ? activations.take(context_.storage, residual) : slot.spare_residual;
 }
 
 StageStorage::ForwardSlot StageStorage::take_forward_slot(device::Arena& activations) const {
@@ -68,7 +69,7 @@ StageStorage::ForwardSlot StageStorage::take_forward_slot(device::Arena& activat
         BlockActivations a;
         if (full()) {
             if (!last && layer == extent_.recompute.last_of_group(layer, extent_.layers))
-                a.output = activations.take(DType::f32, residual);
+                a.output = activations.take(context_.storage, residual);
         } else {
             a = take_activations(activations, context_, !last, extent_.recompute.kind == Recompute::none);
         }
@@ -96,11 +97,12 @@ StageStorage::GradientSlot StageStorage::take_gradient_slot(device::Arena& activ
     for (std::int64_t i = 0; i < count(1); ++i)
         gradients.push_back(take_output_gradients(activations, context_));
     std::vector<TensorView> residuals;
-    for (std::int64_t i = 0; i < count(2); ++i) residuals.push_back(activations.take(DType::f32, residual));
+    for (std::int64_t i = 0; i < count(2); ++i)
+        residuals.push_back(activations.take(context_.storage, residual));
     std::vector<BlockLinearInputs> inputs;
     if (extent_.recompute.kind == Recompute::attention) {
         for (std::int64_t i = 0; i < count(1); ++i)
-            inputs.push_back({{}, activations.take(DType::f32, {s.rows, s.attention_width()}), {}, {}});
+            inputs.push_back({{}, activations.take(context_.storage, {s.rows, s.attention_width()}), {}, {}});
     } else if (full() && extent_.split_backward) {
         for (std::int64_t i = 0; i < extent_.layers; ++i)
             inputs.push_back(take_linear_inputs(activations, context_));

@@ -13,10 +13,10 @@ class Adamw : public Optimizer {
         : config_(config), ops_(ops) {
         for (const model::Parameter& parameter : updated_entries(parameters)) {
             const Shape shape = parameter.weight.shape();
-            const TensorView first_moment = arena.take(DType::f32, shape);
-            const TensorView second_moment = arena.take(DType::f32, shape);
-            entries_.push_back(
-                {parameter.weight, parameter.gradient, first_moment, second_moment, parameter.decay});
+            kernels::OptimizerTensor tensor = optimizer_tensor(parameter);
+            tensor.first_moment = arena.take(DType::f32, shape);
+            tensor.second_moment = arena.take(DType::f32, shape);
+            tensors_.push_back(tensor);
         }
     }
 
@@ -26,26 +26,16 @@ class Adamw : public Optimizer {
         parameters.beta1 = static_cast<float>(config_.beta1);
         parameters.beta2 = static_cast<float>(config_.beta2);
         parameters.eps = static_cast<float>(config_.eps);
+        parameters.weight_decay = static_cast<float>(config_.weight_decay);
         parameters.gradient_scale = gradient_scale;
         parameters.step = step_number;
-        for (const Entry& entry : entries_) {
-            parameters.weight_decay = entry.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
-            ops_.adamw_step(context, entry.weight, entry.gradient, entry.first_moment, entry.second_moment,
-                            parameters);
-        }
+        ops_.adamw_step(context, tensors_, parameters);
     }
 
  private:
-    struct Entry {
-        TensorView weight;
-        TensorView gradient;
-        TensorView first_moment;
-        TensorView second_moment;
-        bool decay;
-    };
     config::OptimizerConfig config_;
     const kernels::Ops& ops_;
-    std::vector<Entry> entries_;
+    std::vector<kernels::OptimizerTensor> tensors_;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 // norm has the same bits whatever the stages, and on every rank.
 #pragma once
 
-#include "device/arena.h"
+#include "device/mirror.h"
 #include "kernels/ops.h"
 #include "model/parameter.h"
 #include "parallel/groups.h"
@@ -14,24 +14,23 @@ namespace escalier::optim {
 
 class GradientNorm {
  public:
-    // global_entries: one more than the largest global_index of the whole model. Takes the vector from
-    // `arena`.
+    // global_entries: one more than the largest global_index of the whole model.
     GradientNorm(const model::ParameterList& parameters, int global_entries, const parallel::Groups& groups,
-                 const kernels::Ops& ops, device::Arena& arena);
+                 const kernels::Ops& ops, device::Device& device, device::Arenas& arenas);
 
-    // The L2 norm of the completed gradients, each logical element once; collective over groups.model. A
+    // Queues the sums of squares of the completed gradients and their way to the host.
+    void queue(const OpContext& context);
+    // When the device has run them: the L2 norm, each logical element once; collective over groups.model. A
     // non-finite counted gradient makes it non-finite on every rank, so that all take the same decision.
-    double compute(const OpContext& context);
+    double finish();
 
  private:
     const kernels::Ops& ops_;
+    device::Device& device_;
     comm::Communicator& model_group_;
-    struct Term {
-        TensorView gradient;
-        std::int64_t place;
-    };
-    std::vector<Term> terms_;
-    TensorView partial_sums_;  // f64
+    std::vector<kernels::SumTerm> terms_;
+    device::Mirror partial_sums_;  // f64
+    TensorView all_sums_;          // f64, on the host
 };
 
 // What gradients are multiplied by: clip / (norm + 1e-6) where that is below 1, else 1 (facts.md 4c). clip =

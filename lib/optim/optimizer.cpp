@@ -7,14 +7,22 @@ namespace escalier::optim {
 model::ParameterList updated_entries(const model::ParameterList& parameters) {
     model::ParameterList updated;
     for (const model::Parameter& parameter : parameters) {
-        const bool shares_earlier_weight =
-            parameter.tie_group >= 0 &&
-            std::any_of(updated.begin(), updated.end(), [&](const model::Parameter& other) {
-                return other.tie_group == parameter.tie_group;
-            });
-        if (parameter.weight.elements() > 0 && !shares_earlier_weight) updated.push_back(parameter);
+        if (parameter.weight.elements() == 0) continue;
+        const auto sharing = parameter.tie_group < 0
+                                 ? updated.end()
+                                 : std::find_if(updated.begin(), updated.end(), [&](const auto& other) {
+                                       return other.tie_group == parameter.tie_group;
+                                   });
+        if (sharing == updated.end())
+            updated.push_back(parameter);
+        else if (parameter.shadow.elements() > 0)
+            sharing->shadow = parameter.shadow;
     }
     return updated;
+}
+
+kernels::OptimizerTensor optimizer_tensor(const model::Parameter& parameter) {
+    return {parameter.weight, parameter.gradient, {}, {}, parameter.shadow, parameter.decay};
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const config::OptimizerConfig& config,

@@ -26,8 +26,11 @@ std::unique_ptr<Optimizer> make_optimizer(const config::OptimizerConfig& config,
                                           const model::ParameterList& parameters, const kernels::Ops& ops,
                                           device::Arena& arena);
 
-// The entries that an optimizer updates: with elements, and the first only of those that share a weight.
+// The entries that an optimizer updates: with elements, and the first only of those that share a weight, with
+// the shadow that any of them has.
 model::ParameterList updated_entries(const model::ParameterList& parameters);
+// Without moments.
+kernels::OptimizerTensor optimizer_tensor(const model::Parameter& parameter);
 
 std::unique_ptr<Optimizer> make_adamw(const config::OptimizerConfig& config,
                                       const model::ParameterList& parameters, const kernels::Ops& ops,

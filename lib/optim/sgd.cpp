@@ -11,24 +11,17 @@ class Sgd : public Optimizer {
         const kernels::Ops& ops)
         : weight_decay_(static_cast<float>(config.weight_decay)), ops_(ops) {
         for (const model::Parameter& parameter : updated_entries(parameters))
-            entries_.push_back({parameter.weight, parameter.gradient, parameter.decay});
+            tensors_.push_back(optimizer_tensor(parameter));
     }
 
     void step(const OpContext& context, double lr, float gradient_scale, std::int64_t) override {
-        for (const Entry& entry : entries_)
-            ops_.sgd_step(context, entry.weight, entry.gradient,
-                          {static_cast<float>(lr), entry.decay ? weight_decay_ : 0.0f, gradient_scale});
+        ops_.sgd_step(context, tensors_, {static_cast<float>(lr), weight_decay_, gradient_scale});
     }
 
  private:
-    struct Entry {
-        TensorView weight;
-        TensorView gradient;
-        bool decay;
-    };
     float weight_decay_;
     const kernels::Ops& ops_;
-    std::vector<Entry> entries_;
+    std::vector<kernels::OptimizerTensor> tensors_;
 };
 
 }  // namespace

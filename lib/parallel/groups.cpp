@@ -1,6 +1,7 @@
 #include "parallel/groups.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 
@@ -22,7 +23,9 @@ ModelEnds ends_of(const schedule::Schedule& schedule) {
     return {schedule.rank_of(0), schedule.rank_of(schedule.stages() - 1), schedule.copies() == 2};
 }
 
-Groups::Groups(comm::Communicator& job, const Grid& grid_, int kv_heads, ModelEnds ends) : grid(grid_) {
+Groups::Groups(comm::Communicator& job, const Grid& grid_, int kv_heads, ModelEnds ends,
+               comm::Transport* transport)
+    : grid(grid_) {
     require_size(job, grid);
     place = grid.place_of(job.rank());
     tp = job.split(place.pp_rank * grid.dp + place.dp_rank, place.tp_rank);
@@ -36,6 +39,9 @@ Groups::Groups(comm::Communicator& job, const Grid& grid_, int kv_heads, ModelEn
         copies = pp->split(std::min(place.pp_rank, grid.pp - 1 - place.pp_rank), place.pp_rank);
     else if (ends.first != ends.last)
         tied = pp->split(first || last ? 0 : -1, first ? 0 : 1);
+    if (!transport) return;
+    for (std::unique_ptr<comm::Communicator>* group : {&tp, &dp, &kv, &copies, &tied})
+        *group = transport->on_device(std::move(*group));
 }
 
 }  // namespace escalier::parallel

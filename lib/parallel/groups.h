@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "comm/communicator.h"
+#include "comm/transport.h"
 #include "parallel/grid.h"
 #include "schedule/action.h"
 
@@ -20,7 +21,10 @@ ModelEnds ends_of(const schedule::Schedule& schedule);
 // Built collectively over `job`, whose size is grid.ranks(); a communicator of one rank is there too (size
 // 1).
 struct Groups {
-    Groups(comm::Communicator& job, const Grid& grid, int kv_heads, ModelEnds ends);
+    // transport: of the tensors that tp, dp, kv, tied and copies exchange; null: they lie in host memory, as
+    // what pp and model exchange always does.
+    Groups(comm::Communicator& job, const Grid& grid, int kv_heads, ModelEnds ends,
+           comm::Transport* transport = nullptr);
     // One stage per pipeline rank.
     Groups(comm::Communicator& job, const Grid& grid, int kv_heads)
         : Groups(job, grid, kv_heads, {0, grid.pp - 1, false}) {}

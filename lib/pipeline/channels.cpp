@@ -28,7 +28,7 @@ void raise_depths(const std::vector<schedule::Program>& programs, int stages,
 
 }  // namespace
 
-Channels::Channels(comm::MpiEnv& env, comm::Communicator& pp, const schedule::Schedule& schedule,
+Channels::Channels(comm::Transport& transport, comm::Communicator& pp, const schedule::Schedule& schedule,
                    const std::vector<schedule::Program>& programs,
                    const std::vector<schedule::Program>& more_programs, bool synchronous_sends)
     : stages_(schedule.stages()) {
@@ -44,8 +44,9 @@ Channels::Channels(comm::MpiEnv& env, comm::Communicator& pp, const schedule::Sc
             const int lower = schedule.rank_of(stage, copy), upper = schedule.rank_of(stage + 1, copy);
             if (lower == upper) continue;
             const auto at = static_cast<std::size_t>(copy * stages_ + stage);
-            activations_[at] = env.make_channel(pp, lower, upper, activation_depth[at], synchronous_sends);
-            gradients_[at] = env.make_channel(pp, upper, lower, gradient_depth[at], synchronous_sends);
+            activations_[at] =
+                transport.make_channel(pp, lower, upper, activation_depth[at], synchronous_sends);
+            gradients_[at] = transport.make_channel(pp, upper, lower, gradient_depth[at], synchronous_sends);
         }
     }
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/mpi_env.h"
+#include "comm/transport.h"
 #include "schedule/action.h"
 #include "schedule/program.h"
 
@@ -16,10 +16,10 @@ namespace escalier::pipeline {
 
 class Channels {
  public:
-    // Collective over `pp`. programs: of all pipeline ranks, by rank; more_programs: others that will use the
-    // same channels, one after the other (validation), may be empty. synchronous_sends: see
-    // MpiEnv::make_channel.
-    Channels(comm::MpiEnv& env, comm::Communicator& pp, const schedule::Schedule& schedule,
+    // Collective over `pp`, a group for host tensors. programs: of all pipeline ranks, by rank;
+    // more_programs: others that will use the same channels, one after the other (validation), may be empty.
+    // synchronous_sends: see MpiEnv::make_channel.
+    Channels(comm::Transport& transport, comm::Communicator& pp, const schedule::Schedule& schedule,
              const std::vector<schedule::Program>& programs,
              const std::vector<schedule::Program>& more_programs = {}, bool synchronous_sends = false);
 

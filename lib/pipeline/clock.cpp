@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
 #include "core/check.h"
@@ -23,7 +24,7 @@ double thread_cpu_seconds() {
 
 }  // namespace
 
-double RealClock::now() const {
+double RealClock::now() {
     return now_seconds();
 }
 
@@ -32,6 +33,18 @@ void RealClock::spend(double seconds) {
     volatile double x = 1;
     while (thread_cpu_seconds() < end)
         for (int i = 0; i < 1000; ++i) x = x * 1.0000001;
+}
+
+void DeviceClock::spend(double) {
+    throw InternalError("a device's clock measures work; it cannot spend set costs");
+}
+
+void DeviceClock::enter(const schedule::Action& action) {
+    static constexpr char letters[] = {'F', 'B', 'I', 'W'};
+    char name[64];
+    std::snprintf(name, sizeof name, "%c of stage %d, micro-batch %d", letters[static_cast<int>(action.kind)],
+                  action.stage, action.micro_batch);
+    device_.begin_range(name);
 }
 
 SleepClock::SleepClock() {

@@ -1,18 +1,25 @@
-// The executor's time. With RealClock it measures what happens. The other two run a schedule on set costs
-// (cost_stage.h): SleepClock in real time but without work, so that more ranks than cores can be watched;
-// VirtualClock without time passing at all, exactly.
+// The executor's time. A training run measures with DeviceClock. The others run a schedule on set costs
+// (cost_stage.h): RealClock really works; SleepClock in real time but without work, so that more ranks than
+// cores can be watched; VirtualClock without time passing at all, exactly.
 #pragma once
 
 #include <vector>
 
 #include "core/tensor_view.h"
+#include "device/device.h"
+#include "schedule/action.h"
 
 namespace escalier::pipeline {
 
 class Clock {
  public:
     virtual ~Clock() = default;
-    virtual double now() const = 0;          // seconds
+    virtual double now() = 0;  // the present, as a mark
+    // Of a mark, in seconds: at once for marks of the host, for those of a device when it has passed them.
+    virtual double seconds(double mark) { return mark; }
+    // Round all that an action queues.
+    virtual void enter(const schedule::Action& /*action*/) {}
+    virtual void leave() {}
     virtual void spend(double seconds) = 0;  // lets an action of set cost pass
     // Before a message is sent. channel: a number of the sender's choice, one per channel.
     virtual void stamp(TensorView /*message*/, int /*channel*/) {}
@@ -22,7 +29,7 @@ class Clock {
 
 class RealClock : public Clock {
  public:
-    double now() const override;
+    double now() override;
     // Works until this thread has used so many seconds of its core.
     void spend(double seconds) override;
 };
@@ -33,6 +40,20 @@ class SleepClock : public RealClock {
     void spend(double seconds) override;
 };
 
+// The time at which a device's queue passes the present place. What an action queues is named to profilers.
+class DeviceClock : public Clock {
+ public:
+    explicit DeviceClock(device::Device& device) : device_(device) {}
+    double now() override { return device_.mark(); }
+    double seconds(double mark) override { return device_.seconds(static_cast<int>(mark)); }
+    void spend(double) override;  // an InternalError: costs are set on the other clocks
+    void enter(const schedule::Action& action) override;
+    void leave() override { device_.end_range(); }
+
+ private:
+    device::Device& device_;
+};
+
 // Each rank has its own time, to which actions add their costs. A message carries in its first 8 bytes when
 // it arrives: `transfer` seconds after its sender's time and the arrival before it on its channel, whichever
 // is later. Messages hold at least 8 bytes; what else they carry arrives unchanged, so only stages that do
@@ -41,7 +62,7 @@ class VirtualClock : public Clock {
  public:
     explicit VirtualClock(double transfer) : transfer_(transfer) {}
     void restart();  // at 0, with nothing sent
-    double now() const override { return now_; }
+    double now() override { return now_; }
     void spend(double seconds) override { now_ += seconds; }
     void stamp(TensorView message, int channel) override;
     bool read(TensorView message) override;

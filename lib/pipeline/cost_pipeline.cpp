@@ -7,14 +7,15 @@ CostPipeline::CostPipeline(comm::MpiEnv& env, comm::Communicator& pp, const sche
                            bool synchronous_sends)
     : program_(programs.at(static_cast<std::size_t>(pp.rank()))),
       boundary_{1, (message_bytes + 3) / 4},
-      channels_(env, pp, schedule, programs, {}, synchronous_sends) {}
+      transport_(comm::make_mpi_transport(env)),
+      channels_(*transport_, pp, schedule, programs, {}, synchronous_sends) {}
 
 void CostPipeline::set(const schedule::Durations& durations, Clock& clock) {
     executor_.reset();
     stages_ = std::make_unique<CostStages>(program_, durations, clock);
     const auto make = [&](device::Arena& arena) {
-        return std::make_unique<Executor>(program_, stages_->stages(), boundary_, arena, channels_, clock,
-                                          nullptr, nullptr);
+        return std::make_unique<Executor>(program_, stages_->stages(), DType::f32, boundary_, arena,
+                                          channels_, clock, nullptr, nullptr);
     };
     device::Arena measured("communication");
     make(measured);

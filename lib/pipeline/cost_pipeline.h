@@ -34,6 +34,7 @@ class CostPipeline {
  private:
     schedule::Program program_;
     Shape boundary_;
+    std::unique_ptr<comm::Transport> transport_;
     Channels channels_;
     std::unique_ptr<device::Device> device_ = device::make_cpu_device();
     std::unique_ptr<device::Arena> arena_;

@@ -34,12 +34,19 @@ struct Chunk {
 struct Lane {
     model::Stage& stage;
     model::StageIo io;
+    std::size_t action;          // its place in StepTimes::actions
     std::size_t next = 0;        // segment
     bool in_collective = false;  // `next` was started and is not finished
-    double work = 0;             // seconds in its segments
 
     std::span<const model::Segment> segments() const { return stage.segments(io.action.kind); }
     bool done() const { return next == segments().size(); }
+};
+
+// Segments of one action and one type that ran without a break, between two marks of the clock.
+struct Stretch {
+    std::size_t action;
+    bool collective;
+    double start, end;
 };
 
 // What the watchdog calls a wait.
@@ -66,10 +73,14 @@ struct Executor::State {
     std::size_t next_polled = 0;
     std::function<void(int)> reduce;
     std::function<void()> poll;
-    StepTimes times;
+    StepTimes times;                 // holds marks until they are settled
+    std::vector<Stretch> stretches;  // of the step
+    bool settled = true;
 
-    void take_buffers(const std::vector<model::Stage*>& stages, Shape boundary, device::Arena& arena,
-                      Channels& channels);
+    void take_buffers(const std::vector<model::Stage*>& stages, DType storage, Shape boundary,
+                      device::Arena& arena, Channels& channels);
+    std::size_t most_stretches() const;
+    void settle();
     void run(const Instruction& instruction);
     void compute(const Instruction& instruction);
     void compute_pair(const Instruction& first, const Instruction& second);
@@ -77,7 +88,8 @@ struct Executor::State {
         return *chunks[static_cast<std::size_t>(instruction.chunk)].stage;
     }
     model::StageIo bind(const Instruction& instruction);
-    void count(Lane& lane, double start, double& sum) const;
+    std::size_t begin(const Action& action);
+    void add_stretch(const Lane& lane, bool collective, double start);
     void run_segment(Lane& lane);
     void advance(Lane& lane);
     void poll_all();
@@ -86,11 +98,11 @@ struct Executor::State {
     void drain();
 };
 
-void Executor::State::take_buffers(const std::vector<model::Stage*>& stages, Shape boundary,
+void Executor::State::take_buffers(const std::vector<model::Stage*>& stages, DType storage, Shape boundary,
                                    device::Arena& arena, Channels& channels) {
     ESCALIER_CHECK(stages.size() == program.chunks.size(), "one stage model per chunk");
     const auto take = [&](Ring& ring, int count, comm::Channel* channel) {
-        for (int i = 0; i < count; ++i) ring.push_back({arena.take(DType::f32, boundary), channel, -1});
+        for (int i = 0; i < count; ++i) ring.push_back({arena.take(storage, boundary), channel, -1});
     };
     chunks.resize(stages.size());
     for (std::size_t c = 0; c < stages.size(); ++c) {
@@ -165,39 +177,55 @@ model::StageIo Executor::State::bind(const Instruction& instruction) {
     return io;
 }
 
+std::size_t Executor::State::begin(const Action& action) {
+    times.actions.push_back({action, 0, 0, 0});
+    return times.actions.size() - 1;
+}
+
 void Executor::State::compute(const Instruction& instruction) {
-    Lane lane{stage_of(instruction), bind(instruction)};
+    model::StageIo io = bind(instruction);
+    clock.enter(instruction.action);
+    Lane lane{stage_of(instruction), io, begin(instruction.action)};
     const double start = clock.now();
-    while (!lane.done()) run_segment(lane);
-    times.actions.push_back({instruction.action, start, clock.now(), lane.work});
+    double stretch = start;
+    while (!lane.done()) {
+        const model::SegmentType type = lane.segments()[lane.next].type;
+        run_segment(lane);
+        if (!lane.done() && lane.segments()[lane.next].type == type) continue;
+        add_stretch(lane, type == model::SegmentType::collective, stretch);
+        stretch = stretches.back().end;
+    }
+    times.actions[lane.action].start = start;
+    times.actions[lane.action].end = stretch;
+    clock.leave();
 }
 
 // Two actions of different chunks in turn: a collective of one runs behind a compute of the other.
 void Executor::State::compute_pair(const Instruction& first, const Instruction& second) {
-    Lane a{stage_of(first), bind(first)};
-    Lane b{stage_of(second), bind(second)};
+    model::StageIo first_io = bind(first), second_io = bind(second);
+    clock.enter(first.action);
+    Lane a{stage_of(first), first_io, begin(first.action)};
+    Lane b{stage_of(second), second_io, begin(second.action)};
     const double start = clock.now();
     while (!a.done() || !b.done()) {
         if (!a.done()) advance(a);
         if (!b.done()) advance(b);
     }
     const double end = clock.now();
-    times.actions.push_back({first.action, start, end, a.work});
-    times.actions.push_back({second.action, start, end, b.work});
+    for (const Lane* lane : {&a, &b}) {
+        times.actions[lane->action].start = start;
+        times.actions[lane->action].end = end;
+    }
+    clock.leave();
 }
 
-void Executor::State::count(Lane& lane, double start, double& sum) const {
-    const double seconds = clock.now() - start;
-    sum += seconds;
-    lane.work += seconds;
+void Executor::State::add_stretch(const Lane& lane, bool collective, double start) {
+    stretches.push_back({lane.action, collective, start, clock.now()});
 }
 
 void Executor::State::run_segment(Lane& lane) {
     if (lane.next > 0) poll_all();
-    const double start = clock.now();
     lane.stage.run(static_cast<int>(lane.next), lane.io);
-    const bool compute = lane.segments()[lane.next].type == model::SegmentType::compute;
-    count(lane, start, compute ? times.compute : times.tensor_collectives);
     ++lane.next;
 }
 
@@ -207,16 +235,47 @@ void Executor::State::advance(Lane& lane) {
         const double start = clock.now();
         lane.stage.finish(static_cast<int>(lane.next++), lane.io);
         lane.in_collective = false;
-        count(lane, start, times.tensor_collectives);
+        add_stretch(lane, true, start);
         if (lane.done()) return;
     }
     const double start = clock.now();
     const bool collective = lane.segments()[lane.next].type == model::SegmentType::collective;
     lane.in_collective = collective && lane.stage.start(static_cast<int>(lane.next), lane.io);
-    if (lane.in_collective)
-        count(lane, start, times.tensor_collectives);
-    else
-        run_segment(lane);
+    if (!lane.in_collective) run_segment(lane);
+    add_stretch(lane, collective, start);
+}
+
+// Turns marks into seconds.
+void Executor::State::settle() {
+    if (settled) return;
+    const auto resolve = [&](double& mark) { mark = clock.seconds(mark); };
+    resolve(times.start);
+    resolve(times.end);
+    for (ActionTime& action : times.actions) {
+        resolve(action.start);
+        resolve(action.end);
+    }
+    for (WaitTime& wait : times.waits) {
+        resolve(wait.start);
+        resolve(wait.end);
+    }
+    for (const Stretch& stretch : stretches) {
+        const double seconds = clock.seconds(stretch.end) - clock.seconds(stretch.start);
+        (stretch.collective ? times.tensor_collectives : times.compute) += seconds;
+        times.actions[stretch.action].work += seconds;
+    }
+    settled = true;
+}
+
+// Every segment may be a stretch, and a background collective is two.
+std::size_t Executor::State::most_stretches() const {
+    std::size_t count = 0;
+    for (const Instruction& instruction : program.instructions) {
+        if (instruction.kind != InstructionKind::compute) continue;
+        const model::Stage& stage = *chunks[static_cast<std::size_t>(instruction.chunk)].stage;
+        count += 2 * stage.segments(instruction.action.kind).size();
+    }
+    return count;
 }
 
 void Executor::State::poll_all() {
@@ -259,19 +318,20 @@ void Executor::State::drain() {
     }
 }
 
-Executor::Executor(schedule::Program program, std::vector<model::Stage*> stages, Shape boundary,
-                   device::Arena& arena, Channels& channels, Clock& clock,
+Executor::Executor(schedule::Program program, std::vector<model::Stage*> stages, DType storage,
+                   Shape boundary, device::Arena& arena, Channels& channels, Clock& clock,
                    std::function<void(int chunk)> reduce, std::function<void()> poll)
     : state_(std::make_unique<State>(clock)) {
     state_->program = std::move(program);
     state_->reduce = std::move(reduce);
     state_->poll = std::move(poll);
-    state_->take_buffers(stages, boundary, arena, channels);
+    state_->take_buffers(stages, storage, boundary, arena, channels);
     std::size_t actions = 0;
     for (const Instruction& instruction : state_->program.instructions)
         actions += instruction.kind == InstructionKind::compute;
     state_->times.actions.reserve(actions);
     state_->times.waits.reserve(4 * actions + state_->buffers.size());
+    state_->stretches.reserve(state_->most_stretches());
 }
 
 Executor::~Executor() = default;
@@ -280,6 +340,8 @@ void Executor::run_step() {
     StepTimes& times = state_->times;
     times.actions.clear();
     times.waits.clear();
+    state_->stretches.clear();
+    state_->settled = false;
     times.compute = times.tensor_collectives = 0;
     times.start = state_->clock.now();
     const std::vector<Instruction>& instructions = state_->program.instructions;
@@ -295,7 +357,8 @@ void Executor::run_step() {
     times.end = state_->clock.now();
 }
 
-const StepTimes& Executor::times() const {
+const StepTimes& Executor::times() {
+    state_->settle();
     return state_->times;
 }
 

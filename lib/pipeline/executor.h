@@ -42,18 +42,20 @@ struct StepTimes {
 
 class Executor {
  public:
-    // stages: one per chunk of the program. boundary: shape [R,C] of activations between stages.
+    // stages: one per chunk of the program. storage and boundary: type and shape [R,C] of activations between
+    // stages.
     // Takes its boundary buffers from `arena`; with a measuring arena it only counts and must not run.
     // reduce: called when a chunk's main gradients are complete. poll: called between segments (the reducer's
     // progress). Either may be null. All times are of `clock`.
-    Executor(schedule::Program program, std::vector<model::Stage*> stages, Shape boundary,
+    Executor(schedule::Program program, std::vector<model::Stage*> stages, DType storage, Shape boundary,
              device::Arena& arena, Channels& channels, Clock& clock, std::function<void(int chunk)> reduce,
              std::function<void()> poll);
     ~Executor();
 
-    // Returns when all of the program is done and all sends have been taken. Allocates nothing.
+    // Returns when all of the program is done, or queued on a device, and so are all sends. Allocates
+    // nothing.
     void run_step();
-    const StepTimes& times() const;  // of the last step
+    const StepTimes& times();  // of the last step, once the clock knows them
 
  private:
     struct State;

@@ -32,8 +32,9 @@ Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communi
     : spec_(spec),
       schedule_(options.schedule ? *options.schedule : make_schedule(spec)),
       programs_(lowered(schedule_, spec)),
-      groups_(job, grid_of(spec), static_cast<int>(spec.model.num_kv_heads), parallel::ends_of(schedule_)),
-      backend_(make_backend(spec.run)),
+      backend_(make_backend(spec.run, env)),
+      groups_(job, grid_of(spec), static_cast<int>(spec.model.num_kv_heads), parallel::ends_of(schedule_),
+              backend_.transport.get()),
       pool_(options.threads) {
     ESCALIER_CHECK(schedule_.pp == spec.parallel.pp && schedule_.micro_batches == spec.micro_batches() &&
                        schedule_.stages() == static_cast<int>(spec.pipeline.layers_per_stage.size()),
@@ -44,24 +45,24 @@ Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communi
     const auto pp_rank = static_cast<std::size_t>(groups_.place.pp_rank);
     const schedule::Program& program = programs_[pp_rank];
     const schedule::Program* forward = options.validation ? &forward_programs_[pp_rank] : nullptr;
-    channels_ = std::make_unique<pipeline::Channels>(env, *groups_.pp, schedule_, programs_,
+    channels_ = std::make_unique<pipeline::Channels>(*backend_.transport, *groups_.pp, schedule_, programs_,
                                                      forward_programs_, options.synchronous_sends);
 
     const auto build = [&](device::Arenas& arenas) {
         step_.reset();
         model_ = std::make_unique<RankModel>(spec_, groups_, backend_, pool_, program, forward, arenas);
-        step_ =
-            std::make_unique<TrainStep>(spec_, job, groups_, *model_, program, forward, *channels_, arenas);
+        step_ = std::make_unique<TrainStep>(spec_, env, job, groups_, backend_, *model_, program, forward,
+                                            *channels_, arenas);
     };
     device::Arenas measured = device::Arenas::measuring();
     build(measured);
     env.agree([&] {
-        arenas_ = std::make_unique<device::Arenas>(
-            device::Arenas::allocated(measured, backend_.device->allocator()));
+        arenas_ = std::make_unique<device::Arenas>(device::Arenas::allocated(
+            measured, backend_.device->allocator(), backend_.device->host_allocator()));
     });
     build(*arenas_);
     model::initialize(model_->parameters(), static_cast<std::uint64_t>(spec_.run.seed),
-                      spec_.model.num_layers, pool_);
+                      spec_.model.num_layers, pool_, *backend_.device);
     model_->prepare_weights();
 }
 

@@ -49,8 +49,8 @@ class Assembly {
     schedule::Schedule schedule_;
     std::vector<schedule::Program> programs_;          // one per pipeline rank
     std::vector<schedule::Program> forward_programs_;  // empty without validation
-    parallel::Groups groups_;
     Backend backend_;
+    parallel::Groups groups_;
     ComputePool pool_;
     std::unique_ptr<device::Arenas> arenas_;
     std::unique_ptr<pipeline::Channels> channels_;

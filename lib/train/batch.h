@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "data/sampler.h"
 #include "train/rank_model.h"
@@ -23,7 +22,6 @@ class BatchLoader {
     data::BatchLayout layout_;
     int dp_rank_;
     std::int64_t global_batch_, micro_batches_;
-    std::vector<std::uint64_t> first_samples_;
     std::int64_t valid_targets_ = 0;
 };
 

@@ -66,28 +66,32 @@ std::int32_t sample_token(const float* logits, std::int64_t vocabulary, const Sa
 struct Generator::State {
     WeightDescription weights;
     config::JobSpec spec;
-    parallel::Groups groups;
     Backend backend;
+    parallel::Groups groups;
     ComputePool pool;
     schedule::Program program;
     device::Arenas arenas;
     RankModel model;
     std::unique_ptr<data::Tokenizer> tokenizer;
-    std::uint64_t first_sample = 0;
 
     State(const std::string& path, comm::MpiEnv& env, int threads)
         : weights(read_weight_description(path)),
           spec(inference_spec(weights)),
+          backend(make_backend(spec.run, env)),
           groups(env.world(), {1, 1, 1}, static_cast<int>(spec.model.num_kv_heads)),
-          backend(make_backend(spec.run)),
           pool(threads),
           program(forward_program(spec)),
-          arenas(device::Arenas::allocated(measure(), backend.device->allocator())),
+          arenas(device::Arenas::allocated(measure(), backend.device->allocator(),
+                                           backend.device->host_allocator())),
           model(spec, groups, backend, pool, program, nullptr, arenas),
           tokenizer(data::make_tokenizer(weights.tokenizer)) {
         checkpoint::load_weights(path, model.parameters(), groups, *backend.device);
         model.prepare_weights();
-        std::fill_n(model.targets().as<std::int32_t>(), model.targets().elements(), data::no_target);
+        const RankModel::StepMirrors& mirrors = model.step_mirrors();
+        const TensorView targets = mirrors.targets.host;
+        std::fill_n(targets.as<std::int32_t>(), targets.elements(), data::no_target);
+        *mirrors.first_samples.host.as<std::uint64_t>() = 0;
+        *mirrors.loss_scale.host.as<float>() = 1;
     }
 
     device::Arenas measure() {
@@ -115,11 +119,10 @@ const float* Generator::next_logits(const std::vector<std::int32_t>& ids) {
     const std::int64_t window =
         std::min<std::int64_t>(state_->spec.train.seq_len, static_cast<std::int64_t>(ids.size()));
     // Attention is causal, so what stands behind the window changes nothing before it.
-    std::int32_t* tokens = state_->model.tokens().as<std::int32_t>();
+    std::int32_t* tokens = state_->model.step_mirrors().tokens.host.as<std::int32_t>();
     std::fill_n(tokens, state_->spec.train.seq_len, 0);
     std::copy(ids.end() - window, ids.end(), tokens);
-    state_->model.begin_step(
-        {state_->model.tokens(), state_->model.targets(), {&state_->first_sample, 1}, 1.0f, false});
+    state_->model.begin_step(false);
     model::StageModel& stage = state_->model.stage(0);
     for (const schedule::Instruction& instruction : state_->program.instructions) {
         if (instruction.kind != schedule::InstructionKind::compute) continue;

@@ -7,22 +7,27 @@ namespace escalier::train {
 
 namespace {
 
-OpContext take_op_context(const config::JobSpec& spec, const model::ModelShape& shape, const Backend& backend,
-                          ComputePool& pool, device::Arena& workspace) {
+OpContext take_op_context(const model::ModelShape& shape, const Backend& backend, ComputePool& pool,
+                          device::Arena& workspace) {
     const std::int64_t columns =
         std::max({shape.hidden, shape.qkv_width(), 2 * shape.ffn, shape.vocab_rows, shape.attention_width()});
-    const std::size_t bytes = backend.scratch_bytes_per_thread(columns, spec.train.seq_len, shape.head_size);
-    const auto all = static_cast<std::int64_t>(bytes) * pool.threads();
-    return OpContext(pool, workspace.take(DType::u8, {all}).data(), bytes);
+    const std::size_t bytes = backend.scratch_bytes(
+        {shape.rows, columns, shape.batch, shape.sequence, shape.heads, shape.head_size}, pool.threads());
+    return backend.device->op_context(
+        pool, workspace.take(DType::u8, {static_cast<std::int64_t>(bytes)}).data(), bytes);
 }
 
 model::ModelContext make_context(const config::JobSpec& spec, const parallel::Groups& groups,
                                  const Backend& backend, ComputePool& pool, device::Arenas& arenas) {
     const model::ModelShape shape = model::shape_of(spec.model, spec.train.micro_batch, spec.train.seq_len,
                                                     groups.grid.tp, groups.place.tp_rank);
-    return {backend.ops, take_op_context(spec, shape, backend, pool, arenas.workspace),
-            *groups.tp,  spec.model,
-            shape,       static_cast<std::uint64_t>(spec.run.seed)};
+    return {backend.ops,
+            take_op_context(shape, backend, pool, arenas.workspace),
+            *groups.tp,
+            spec.model,
+            shape,
+            static_cast<std::uint64_t>(spec.run.seed),
+            spec.train.dtype == "bf16" ? DType::bf16 : DType::f32};
 }
 
 schedule::StageBuffers enough_for_both(schedule::StageBuffers a, const schedule::Program* forward,
@@ -84,7 +89,9 @@ std::vector<int> slot_groups(const config::JobSpec& spec, const schedule::Progra
 RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups, const Backend& backend,
                      ComputePool& pool, const schedule::Program& program, const schedule::Program* forward,
                      device::Arenas& arenas)
-    : context_(make_context(spec, groups, backend, pool, arenas)), stages_(program.chunks.size()) {
+    : context_(make_context(spec, groups, backend, pool, arenas)),
+      stages_(program.chunks.size()),
+      device_(*backend.device) {
     // Chunks whose actions run interleaved must not share scratch.
     const bool overlaps = has_overlaps(program);
     for (std::size_t i = 0; i < (overlaps ? program.chunks.size() : 1); ++i)
@@ -100,8 +107,8 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
         const model::StageModel*& first = first_of_group[static_cast<std::size_t>(groups_of_slots[chunk])];
         stages_[chunk] = std::make_unique<model::StageModel>(
             context_, stage_index, part, recompute, has_split_backward(program),
-            model::StageSlots{enough_for_both(program.chunks[chunk], forward, chunk), first},
-            static_cast<int>(spec.micro_batches()), arenas, *shared_[overlaps ? chunk : 0], table);
+            model::StageSlots{enough_for_both(program.chunks[chunk], forward, chunk), first}, arenas,
+            *shared_[overlaps ? chunk : 0], table);
         model::StageModel& stage = *stages_[chunk];
         if (!first) first = &stage;
         if (part.embedding) {
@@ -115,9 +122,18 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
             parameters_.push_back(parameter);
         }
     }
-    const Shape batch = {spec.micro_batches(), context_.shape.rows};
-    if (first_) tokens_ = arenas.data.take(DType::i32, batch);
-    if (last_) targets_ = arenas.data.take(DType::i32, batch);
+    const std::int64_t micro_batches = spec.micro_batches();
+    const auto take = [&](DType dtype, Shape shape) {
+        return device::Mirror::take(arenas, device_, dtype, shape);
+    };
+    const Shape batch = {micro_batches, context_.shape.rows};
+    if (first_) mirrors_.tokens = take(DType::i32, batch);
+    if (last_) {
+        mirrors_.targets = take(DType::i32, batch);
+        mirrors_.loss_scale = take(DType::f32, {1});
+        mirrors_.losses = take(DType::f64, {micro_batches});
+    }
+    mirrors_.first_samples = take(DType::u64, {micro_batches});
 }
 
 std::vector<model::Stage*> RankModel::stages() {
@@ -126,8 +142,19 @@ std::vector<model::Stage*> RankModel::stages() {
     return out;
 }
 
-void RankModel::begin_step(const model::StepInputs& inputs) {
-    for (const auto& stage : stages_) stage->begin_step(inputs);
+void RankModel::begin_step(bool training) {
+    const TensorView losses = mirrors_.losses.host;
+    if (losses.has_data()) std::fill_n(losses.as<double>(), losses.elements(), 0.0);
+    for (const device::Mirror* mirror : {&mirrors_.tokens, &mirrors_.targets, &mirrors_.first_samples,
+                                         &mirrors_.loss_scale, &mirrors_.losses})
+        mirror->upload(device_);
+    for (const auto& stage : stages_)
+        stage->begin_step({mirrors_.tokens.device, mirrors_.targets.device, mirrors_.first_samples.device,
+                           mirrors_.loss_scale.device, mirrors_.losses.device, training});
+}
+
+void RankModel::download_losses() {
+    mirrors_.losses.download(device_);
 }
 
 void RankModel::prepare_weights() const {

@@ -6,6 +6,7 @@
 
 #include "config/job_spec.h"
 #include "core/compute_pool.h"
+#include "device/mirror.h"
 #include "model/stage_model.h"
 #include "parallel/groups.h"
 #include "schedule/program.h"
@@ -33,11 +34,19 @@ class RankModel {
     model::StageModel& stage(std::size_t chunk) { return *stages_[chunk]; }
     model::StageModel* first_stage() { return first_; }  // null where this rank has no embedding
     model::StageModel* last_stage() { return last_; }    // null where this rank has no loss head
-    // i32 [M,R]; without data where the rank's stages read none.
-    TensorView tokens() const { return tokens_; }
-    TensorView targets() const { return targets_; }
+    // What changes by step, as the host fills and reads it; without data where the rank's stages have no use
+    // for it.
+    struct StepMirrors {
+        device::Mirror tokens, targets;  // i32 [M,R]
+        device::Mirror first_samples;    // u64 [M]
+        device::Mirror loss_scale;       // f32 [1]
+        device::Mirror losses;           // f64 [M]
+    };
+    const StepMirrors& step_mirrors() const { return mirrors_; }
 
-    void begin_step(const model::StepInputs& inputs);
+    // Queues the way of the mirrors' host side to the device and tells the stages; losses start at zero.
+    void begin_step(bool training);
+    void download_losses();
     void prepare_weights() const;
 
  private:
@@ -47,7 +56,8 @@ class RankModel {
     model::StageModel* first_ = nullptr;
     model::StageModel* last_ = nullptr;
     model::ParameterList parameters_;
-    TensorView tokens_, targets_;
+    device::Device& device_;
+    StepMirrors mirrors_;
 };
 
 }  // namespace escalier::train

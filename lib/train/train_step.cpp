@@ -21,29 +21,35 @@ Shape boundary_of(const RankModel& model) {
 
 }  // namespace
 
-TrainStep::TrainStep(const config::JobSpec& spec, comm::Communicator& job, const parallel::Groups& groups,
-                     RankModel& model, const schedule::Program& program, const schedule::Program* forward,
+TrainStep::TrainStep(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
+                     const parallel::Groups& groups, Backend& backend, RankModel& model,
+                     const schedule::Program& program, const schedule::Program* forward,
                      pipeline::Channels& channels, device::Arenas& arenas)
     : spec_(spec),
+      env_(env),
       job_(job),
+      backend_(backend),
+      device_(*backend.device),
       groups_(groups),
       model_(model),
       loader_(spec, groups.place.dp_rank, model),
       reducer_(model.parameters(), stages_of(program), *groups.dp, model.context().ops, arenas.communication),
       completion_(model.parameters(), groups, model.context().ops, arenas.communication),
       norm_(model.parameters(), model::count_global_entries(spec.model.num_layers), groups,
-            model.context().ops, arenas.communication),
+            model.context().ops, device_, arenas),
       optimizer_(
           optim::make_optimizer(spec.optimizer, model.parameters(), model.context().ops, arenas.optimizer)),
+      clock_(device_),
       executor_(
-          program, model.stages(), boundary_of(model), arenas.communication, channels, clock_,
-          [this](int chunk) { reducer_.start(model_.context().op, chunk); },
+          program, model.stages(), model.context().storage, boundary_of(model), arenas.communication,
+          channels, clock_, [this](int chunk) { reducer_.start(model_.context().op, chunk); },
           [this] { reducer_.poll(model_.context().op); }),
-      losses_(arenas.data.take(DType::f64, {groups.grid.dp, groups.grid.pp})) {
+      losses_(arenas.host.take(DType::f64, {groups.grid.dp, groups.grid.pp})),
+      nonfinite_(device::Mirror::take(arenas, device_, DType::f64, {1})) {
     if (forward)
-        forward_executor_ =
-            std::make_unique<pipeline::Executor>(*forward, model.stages(), boundary_of(model),
-                                                 arenas.communication, channels, clock_, nullptr, nullptr);
+        forward_executor_ = std::make_unique<pipeline::Executor>(
+            *forward, model.stages(), model.context().storage, boundary_of(model), arenas.communication,
+            channels, clock_, nullptr, nullptr);
 }
 
 double TrainStep::learning_rate(std::int64_t step_number) const {
@@ -55,44 +61,80 @@ double TrainStep::sum_losses(const char* label) {
     for (std::int64_t place = 0; place < losses_.elements(); ++place) losses[place] = 0;
     // At most one rank of the job fills each place, so the sum over ranks is exact.
     double& mine = losses[groups_.place.dp_rank * groups_.grid.pp + groups_.place.pp_rank];
-    if (model_.last_stage() && groups_.place.tp_rank == 0)
-        for (double loss : model_.last_stage()->micro_batch_losses()) mine += loss;
+    const TensorView own = model_.step_mirrors().losses.host;
+    for (std::int64_t mb = 0; groups_.place.tp_rank == 0 && mb < own.elements(); ++mb)
+        mine += own.as<double>()[mb];
     job_.all_reduce_sum(losses_, label);
     double sum = 0;
     for (std::int64_t place = 0; place < losses_.elements(); ++place) sum += losses[place];
     return sum;
 }
 
+void TrainStep::wait_for_device(const char* label) {
+    backend_.wait(env_, label);
+    if (optimizer_begin_ >= 0) optimizer_seconds_ = seconds_between(optimizer_begin_, optimizer_end_);
+    optimizer_begin_ = optimizer_end_ = -1;
+}
+
+double TrainStep::seconds_between(int first_mark, int second_mark) {
+    return device_.seconds(second_mark) - device_.seconds(first_mark);
+}
+
 StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consumed, std::int64_t step_number) {
     const OpContext& op = model_.context().op;
+    StepResult result;
     const double start = now_seconds();
     loader_.load(reader, consumed, true);
-    const double loaded = now_seconds();
+    result.data_wait = now_seconds() - start;
+    const int loaded = device_.mark();
     executor_.run_step();
-    const double computed = now_seconds();
+    const int computed = device_.mark();
     reducer_.finish(op);
     completion_.run(op);
-    StepResult result;
-    result.grad_norm = norm_.compute(op);
+    norm_.queue(op);
+    model_.download_losses();
+    const int reduced = device_.mark();
+    wait_for_device("the device to finish the step");
+    result.pipeline = seconds_between(loaded, computed);
+    result.reduction = seconds_between(computed, reduced);
+    executor_.times();
+    device_.clear_marks();
+
+    const double summing = now_seconds();
+    result.grad_norm = norm_.finish();
     result.loss = sum_losses("sum of losses") / static_cast<double>(loader_.valid_targets());
-    const double reduced = now_seconds();
+    result.reduction += now_seconds() - summing;
     if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) {
+        optimizer_begin_ = device_.mark();
         optimizer_->step(op, learning_rate(step_number),
                          optim::clip_coefficient(result.grad_norm, spec_.optimizer.clip_grad), step_number);
         model_.prepare_weights();
+        optimizer_end_ = device_.mark();
     }
-    const double end = now_seconds();
-    result.data_wait = loaded - start;
-    result.pipeline = computed - loaded;
-    result.reduction = reduced - computed;
-    result.optimizer = end - reduced;
-    result.seconds = end - start;
+    if (device_.is_host()) wait_for_device("the optimizer");
+    result.optimizer = optimizer_seconds_;
+    result.seconds = result.data_wait + result.pipeline + result.reduction + result.optimizer;
     return result;
+}
+
+double TrainStep::count_nonfinite_weights() {
+    kernels::Accumulate accumulate = kernels::Accumulate::overwrite;
+    for (const model::Parameter& parameter : model_.parameters()) {
+        model_.context().ops.count_nonfinite(model_.context().op, nonfinite_.device, parameter.weight,
+                                             accumulate);
+        accumulate = kernels::Accumulate::add;
+    }
+    nonfinite_.download(device_);
+    wait_for_device("the device to look at the weights");
+    return *nonfinite_.host.as<double>();
 }
 
 double TrainStep::validate(const data::SampleReader& reader, std::int64_t consumed, std::int64_t& targets) {
     loader_.load(reader, consumed, false);
     forward_executor_->run_step();
+    model_.download_losses();
+    wait_for_device("the device to finish the validation batch");
+    device_.clear_marks();
     targets = loader_.valid_targets();
     return sum_losses("sum of validation losses");
 }

@@ -18,7 +18,8 @@ namespace escalier::train {
 struct StepResult {
     double loss = 0;       // mean over the valid targets of the global batch, before the update
     double grad_norm = 0;  // before clipping
-    // Seconds on this rank; they sum to `seconds`, the whole step.
+    // Seconds on this rank; they sum to `seconds`, the whole step. On a device with a queue of its own the
+    // host looks once a step, when the optimizer has not run yet: its share is that of the step before.
     double data_wait = 0, pipeline = 0, reduction = 0, optimizer = 0;
     double seconds = 0;
 };
@@ -26,8 +27,9 @@ struct StepResult {
 class TrainStep {
  public:
     // job: all ranks of the grid. In measuring arenas it only counts and must not run.
-    TrainStep(const config::JobSpec& spec, comm::Communicator& job, const parallel::Groups& groups,
-              RankModel& model, const schedule::Program& program, const schedule::Program* forward,
+    TrainStep(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
+              const parallel::Groups& groups, Backend& backend, RankModel& model,
+              const schedule::Program& program, const schedule::Program* forward,
               pipeline::Channels& channels, device::Arenas& arenas);
 
     // step_number counts from 1. Collective over the job; allocates nothing from the second call on. A
@@ -37,16 +39,25 @@ class TrainStep {
     // Sum of the token losses of the batch that follows `consumed`; valid targets go to `targets`.
     double validate(const data::SampleReader& reader, std::int64_t consumed, std::int64_t& targets);
 
+    // Elements of this rank's weights that are NaN or infinite.
+    double count_nonfinite_weights();
+
     double learning_rate(std::int64_t step_number) const;
-    const pipeline::StepTimes& pipeline_times() const { return executor_.times(); }
+    const pipeline::StepTimes& pipeline_times() { return executor_.times(); }
 
  private:
     // The token losses of all replicas, added in the order of micro-batches, then pipeline ranks (two copies
     // of the model end on two of them), then dp ranks; the same on every rank.
     double sum_losses(const char* label);
+    // The host's only wait for the device.
+    void wait_for_device(const char* label);
+    double seconds_between(int first_mark, int second_mark);
 
     const config::JobSpec spec_;
+    comm::MpiEnv& env_;
     comm::Communicator& job_;
+    Backend& backend_;
+    device::Device& device_;
     const parallel::Groups& groups_;
     RankModel& model_;
     BatchLoader loader_;
@@ -54,10 +65,13 @@ class TrainStep {
     optim::GradientCompletion completion_;
     optim::GradientNorm norm_;
     std::unique_ptr<optim::Optimizer> optimizer_;
-    pipeline::RealClock clock_;
+    pipeline::DeviceClock clock_;
     pipeline::Executor executor_;
     std::unique_ptr<pipeline::Executor> forward_executor_;
-    TensorView losses_;  // f64 [dp, pp]
+    TensorView losses_;                              // f64 [dp, pp], on the host
+    device::Mirror nonfinite_;                       // f64 [1]
+    int optimizer_begin_ = -1, optimizer_end_ = -1;  // marks of the last update; -1: none
+    double optimizer_seconds_ = 0;                   // of the last update that is over
 };
 
 }  // namespace escalier::train

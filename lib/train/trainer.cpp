@@ -211,10 +211,7 @@ void Run::validate(std::int64_t step) {
 
 // The last update is seen by no later loss.
 void Run::require_finite_weights() {
-    const model::ModelContext& context = assembly_->model().context();
-    double count = 0;
-    for (const model::Parameter& p : assembly_->model().parameters())
-        count += static_cast<double>(context.ops.count_nonfinite(context.op, p.weight));
+    double count = assembly_->step().count_nonfinite_weights();
     env_.world().all_reduce_sum(TensorView(&count, DType::f64, {1}), "non-finite weights");
     if (count > 0)
         throw NumericError(fmt::format("after step {}, {} weights are not finite (over all ranks). {}",

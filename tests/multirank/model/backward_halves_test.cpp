@@ -38,9 +38,10 @@ class WholeModel {
                    1234} {
         device::Arenas measured = device::Arenas::measuring();
         build(measured, split);
-        arenas_ = std::make_unique<device::Arenas>(device::Arenas::allocated(measured, device_->allocator()));
+        arenas_ = std::make_unique<device::Arenas>(
+            device::Arenas::allocated(measured, device_->allocator(), device_->host_allocator()));
         build(*arenas_, split);
-        initialize(stage_->parameters(), 1234, spec.model.num_layers, pool_);
+        initialize(stage_->parameters(), 1234, spec.model.num_layers, pool_, *device_);
         stage_->prepare_weights();
         const std::int64_t rows = context_.shape.rows;
         for (std::int64_t i = 0; i < micro_batches * rows; ++i) {
@@ -50,8 +51,10 @@ class WholeModel {
                                                 static_cast<std::uint32_t>(spec.model.vocab_size)));
         }
         stage_->begin_step({TensorView(tokens_.data(), DType::i32, {micro_batches, rows}),
-                            TensorView(targets_.data(), DType::i32, {micro_batches, rows}), samples_, 0.01f,
-                            true});
+                            TensorView(targets_.data(), DType::i32, {micro_batches, rows}),
+                            TensorView(samples_.data(), DType::u64, {micro_batches}),
+                            TensorView(&loss_scale_, DType::f32, {1}),
+                            TensorView(losses_.data(), DType::f64, {micro_batches}), true});
     }
 
     // Slots that an action has no use for are not there, as in a program.
@@ -71,9 +74,7 @@ class WholeModel {
             out.insert(out.end(), p.gradient.as<float>(), p.gradient.as<float>() + p.gradient.elements());
         return out;
     }
-    std::vector<double> losses() const {
-        return {stage_->micro_batch_losses().begin(), stage_->micro_batch_losses().end()};
-    }
+    std::vector<double> losses() const { return losses_; }
 
  private:
     void build(device::Arenas& arenas, bool split) {
@@ -84,7 +85,7 @@ class WholeModel {
         stage_ = std::make_unique<StageModel>(
             context_, 0, parallel::StagePart{0, spec_.model.num_layers, true, true},
             RecomputePlan{spec_.train.recompute[0], spec_.train.recompute_every}, split, StageSlots{buffers},
-            micro_batches, arenas, *shared_, nullptr);
+            arenas, *shared_, nullptr);
     }
 
     config::JobSpec spec_;
@@ -98,6 +99,8 @@ class WholeModel {
     std::unique_ptr<StageModel> stage_;
     std::vector<int> tokens_, targets_;
     std::vector<std::uint64_t> samples_ = {0, 3, 6};
+    std::vector<double> losses_ = std::vector<double>(micro_batches);
+    float loss_scale_ = 0.01f;
 };
 
 config::JobSpec spec_of(const std::string& model, const std::string& recompute, double dropout) {

@@ -52,10 +52,10 @@ GridModel::GridModel(const config::ModelConfig& config, const parallel::Grid& gr
     : groups(job, grid, static_cast<int>(config.num_kv_heads)), arenas([&] {
           device::Arenas measured = device::Arenas::measuring();
           build(config, measured);
-          return device::Arenas::allocated(measured, device->allocator());
+          return device::Arenas::allocated(measured, device->allocator(), device->host_allocator());
       }()) {
     build(config, arenas);
-    model::initialize(parameters, seed, config.num_layers, pool);
+    model::initialize(parameters, seed, config.num_layers, pool, *device);
 }
 
 void GridModel::build(const config::ModelConfig& config, device::Arenas& target) {

@@ -61,24 +61,26 @@ TEST(GradientReduction, IsTheSumInRankOrderBitForBitWhateverTheBucket) {
 
 // Reduces and completes this rank's gradient parts and returns the norm.
 double reduce_and_measure(GridModel& model) {
-    device::Arena measured("communication");
     std::optional<optim::GradientReducer> reducer;
     std::optional<optim::GradientCompletion> completion;
     std::optional<optim::GradientNorm> norm;
-    const auto create = [&](device::Arena& arena) {
+    const auto create = [&](device::Arenas& arenas) {
         reducer.emplace(model.parameters, std::vector<int>{model.groups.place.pp_rank}, *model.groups.dp, ops,
-                        arena);
-        completion.emplace(model.parameters, model.groups, ops, arena);
-        norm.emplace(model.parameters, model.global_entries, model.groups, ops, arena);
+                        arenas.communication);
+        completion.emplace(model.parameters, model.groups, ops, arenas.communication);
+        norm.emplace(model.parameters, model.global_entries, model.groups, ops, *model.device, arenas);
     };
+    device::Arenas measured = device::Arenas::measuring();
     create(measured);
-    device::Arena arena("communication", model.device->allocator(), measured.used());
-    create(arena);
+    device::Arenas arenas =
+        device::Arenas::allocated(measured, model.device->allocator(), model.device->host_allocator());
+    create(arenas);
     model.set_gradient_parts();
     reducer->start(model.context, 0);
     reducer->finish(model.context);
     completion->run(model.context);
-    return norm->compute(model.context);
+    norm->queue(model.context);
+    return norm->finish();
 }
 
 // Every gradient that the optimizer reads equals the weight, the tied one twice the weight.

@@ -31,6 +31,7 @@ struct Pipeline {
     std::unique_ptr<comm::Communicator> pp;
     std::unique_ptr<device::Device> device = device::make_cpu_device();
     std::unique_ptr<device::Arena> arena;
+    std::unique_ptr<comm::Transport> transport = comm::make_mpi_transport(env());
     std::unique_ptr<Channels> channels;
     RealClock clock;
     std::vector<std::unique_ptr<FakeStage>> stages;
@@ -44,7 +45,7 @@ struct Pipeline {
         comm::Communicator& world = env().world();
         pp = world.split(world.rank() < schedule.pp ? 0 : -1, world.rank());
         if (!pp) return;
-        channels = std::make_unique<Channels>(env(), *pp, schedule, programs,
+        channels = std::make_unique<Channels>(*transport, *pp, schedule, programs,
                                               std::vector<schedule::Program>{}, synchronous);
         const schedule::Program& program = programs[static_cast<std::size_t>(pp->rank())];
         std::vector<model::Stage*> models;
@@ -56,7 +57,7 @@ struct Pipeline {
         reduced.reserve(64);
         const auto make = [&](device::Arena& from) {
             return std::make_unique<Executor>(
-                program, models, Shape{1, elements}, from, *channels, clock,
+                program, models, DType::f32, Shape{1, elements}, from, *channels, clock,
                 [this](int chunk) { reduced.push_back(chunk); }, [this] { ++polls; });
         };
         device::Arena measured("communication");

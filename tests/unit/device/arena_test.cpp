@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "device/device.h"
+#include "device/mirror.h"
 
 namespace escalier::device {
 namespace {
@@ -47,11 +47,26 @@ TEST(Arena, AllocatedArenasHaveTheMeasuredSizes) {
     measured.gradients.take(DType::f32, Shape{1000});
     measured.workspace.take(DType::f32, Shape{10});
     const auto device = make_cpu_device();
-    Arenas allocated = Arenas::allocated(measured, device->allocator());
+    Arenas allocated = Arenas::allocated(measured, device->allocator(), device->host_allocator());
     EXPECT_TRUE(allocated.gradients.take(DType::f32, Shape{1000}).has_data());
     EXPECT_THROW(allocated.gradients.take(DType::u8, Shape{1}), InternalError);
     EXPECT_THROW(allocated.parameters.take(DType::u8, Shape{1}), InternalError);
     EXPECT_EQ(measured.used(), 4096u + 256u);
+}
+
+TEST(Mirror, IsOnePieceOfMemoryOnTheCpu) {
+    const auto device = make_cpu_device();
+    Arenas measured = Arenas::measuring();
+    Mirror::take(measured, *device, DType::i32, Shape{5});
+    EXPECT_EQ(measured.host.used(), 256u);
+    EXPECT_EQ(measured.data.used(), 0u);
+    Arenas allocated = Arenas::allocated(measured, device->allocator(), device->host_allocator());
+    const Mirror mirror = Mirror::take(allocated, *device, DType::i32, Shape{5});
+    mirror.host.as<int>()[4] = 7;
+    mirror.upload(*device);
+    EXPECT_EQ(mirror.device.as<int>()[4], 7);
+    mirror.download(*device);
+    EXPECT_EQ(mirror.host.data(), mirror.device.data());
 }
 
 TEST(CpuDevice, SaysWhichArenaDoesNotFit) {

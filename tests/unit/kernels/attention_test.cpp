@@ -173,8 +173,8 @@ TEST(AttentionEdgeTest, LargeScoresStayFinite) {
     cpu_ops().attention_forward(runner, out.view(), lse.view(), qkv.view(), 1, 40, 1, 1);
     cpu_ops().attention_backward(runner, dqkv.view(), dout.view(), out.view(), lse.view(), qkv.view(), 1, 40,
                                  1, 1);
-    EXPECT_EQ(cpu_ops().count_nonfinite(runner, out.view()), 0);
-    EXPECT_EQ(cpu_ops().count_nonfinite(runner, dqkv.view()), 0);
+    for (const float value : out.values()) EXPECT_TRUE(std::isfinite(value));
+    for (const float value : dqkv.values()) EXPECT_TRUE(std::isfinite(value));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ class CrossEntropyTest : public testing::TestWithParam<Size> {
             GuardedBuffer<float> losses(Shape{s.rows});
             GuardedBuffer<float>& shard = shards[static_cast<std::size_t>(rank)];
             cpu_ops().cross_entropy_finish(context, losses.view(), shard.view(), statistics.view(),
-                                           ids.view(), rank * columns, valid(rank), scale, gradient);
+                                           ids.view(), rank * columns, valid(rank), &scale, gradient);
             if (rank > 0) expect_same_bits(out.losses, losses.values(), "losses of another rank");
             out.losses = losses.values();
             for (std::int64_t i = 0; i < s.rows * columns; ++i)
@@ -145,8 +145,21 @@ TEST(CrossEntropyEdgeTest, NanInALogitReachesTheLoss) {
     GuardedBuffer<int> targets(Shape{1}, std::vector<int>{2});
     cpu_ops().cross_entropy_statistics(Runner(), statistics.view(), logits.view(), targets.view(), 0, 20);
     cpu_ops().cross_entropy_finish(Runner(), losses.view(), logits.view(), statistics.view(), targets.view(),
-                                   0, 20, 1.0f, true);
+                                   0, 20, &losses[0], false);
     EXPECT_TRUE(std::isnan(losses[0]));
+}
+
+TEST(SumLossesTest, AddsInRowOrderInDouble) {
+    const Floats values = {1e8f, 0.1f, -1e8f, 0.2f};
+    GuardedBuffer<float> losses(Shape{4}, values);
+    GuardedBuffer<double> sum(Shape{1}, {7});
+    double expected = 0;
+    for (const float loss : values) expected += loss;
+    cpu_ops().sum_losses(Runner(), sum.view(), losses.view(), Accumulate::overwrite);
+    EXPECT_EQ(sum[0], expected);
+    for (const float loss : values) expected += loss;
+    cpu_ops().sum_losses(Runner(), sum.view(), losses.view(), Accumulate::add);
+    EXPECT_EQ(sum[0], expected);
 }
 
 }  // namespace

@@ -9,8 +9,15 @@ struct Masked {
     std::int64_t zeros() const { return std::count(values.begin(), values.end(), 0.0f); }
 };
 
+struct Key {
+    std::uint64_t seed, site, first_sample;
+    operator DropoutKey() const {
+        return {seed, site, &first_sample};
+    }  // NOLINT(google-explicit-constructor)
+};
+
 // Dropout of ones, so that the result is the scaled mask itself.
-Masked mask(std::int64_t samples, std::int64_t sequence, std::int64_t columns, const DropoutKey& key, float p,
+Masked mask(std::int64_t samples, std::int64_t sequence, std::int64_t columns, const Key& key, float p,
             int threads = 2) {
     const std::int64_t rows = samples * sequence;
     GuardedBuffer<float> x(Shape{rows, columns}, Floats(static_cast<std::size_t>(rows * columns), 1.0f));
@@ -27,7 +34,7 @@ TEST(DropoutTest, DropsTheRightShareAndScalesTheRest) {
 }
 
 TEST(DropoutTest, MaskIsPhiloxOfSampleAndPosition) {
-    const DropoutKey key = {11, 22, (std::uint64_t{1} << 32) + 5};
+    const Key key = {11, 22, (std::uint64_t{1} << 32) + 5};
     const std::int64_t sequence = 3, columns = 150;
     const float p = 0.4f;
     const Masked out = mask(2, sequence, columns, key, p);
@@ -70,7 +77,7 @@ TEST(DropoutTest, EveryPartOfTheKeyMatters) {
 TEST(DropoutTest, AddsBiasFirstAndIsItsOwnBackward) {
     const std::int64_t rows = 6, columns = 19;
     const Floats x = random_floats(rows * columns, 1), bias = random_floats(columns, 2);
-    const DropoutKey key = {3, 4, 5};
+    const Key key = {3, 4, 5};
     const float p = 0.25f;
     GuardedBuffer<float> out(Shape{rows, columns}, x), shift(Shape{columns}, bias),
         d(Shape{rows, columns}, x);
@@ -91,7 +98,7 @@ TEST(DropoutTest, DoesNotDependOnThreads) {
 
 TEST(DropoutTest, RefusesAProbabilityOfOne) {
     GuardedBuffer<float> x(Shape{1, 1}, Floats{1.0f});
-    EXPECT_THROW(cpu_ops().dropout(Runner(), x.view(), TensorView(), {1, 2, 3}, 1.0f, 1), InternalError);
+    EXPECT_THROW(cpu_ops().dropout(Runner(), x.view(), TensorView(), Key{1, 2, 3}, 1.0f, 1), InternalError);
 }
 
 }  // namespace

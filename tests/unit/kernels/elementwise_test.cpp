@@ -1,3 +1,4 @@
+#include "core/bfloat16.h"
 #include "op_harness.h"
 
 namespace escalier::kernels::test {
@@ -33,9 +34,14 @@ TEST_P(ElementwiseTest, SumOfSquaresIsInDouble) {
     double expected = 0;
     for (const float value : values) expected += static_cast<double>(value) * value;
     GuardedBuffer<float> x(Shape{n}, values);
-    const double one = cpu_ops().sum_of_squares(Runner(1), x.view());
-    EXPECT_NEAR(one, expected, 1e-12 * expected);
-    EXPECT_EQ(one, cpu_ops().sum_of_squares(Runner(3), x.view()));
+    GuardedBuffer<double> one(Shape{3}, {-1, -1, -1}), three(Shape{3}, {-1, -1, -1});
+    const SumTerm term{x.view(), 1};
+    cpu_ops().sum_of_squares(Runner(1), one.view(), {&term, 1});
+    cpu_ops().sum_of_squares(Runner(3), three.view(), {&term, 1});
+    EXPECT_NEAR(one[1], expected, 1e-12 * expected);
+    EXPECT_EQ(one.values(), three.values());
+    EXPECT_EQ(one[0], -1);
+    EXPECT_EQ(one[2], -1);
 }
 
 TEST_P(ElementwiseTest, CountsNanAndInfinity) {
@@ -47,8 +53,35 @@ TEST_P(ElementwiseTest, CountsNanAndInfinity) {
     std::int64_t expected = 0;
     for (const float value : values) expected += !std::isfinite(value);
     GuardedBuffer<float> x(Shape{n}, values), finite(Shape{n}, a);
-    EXPECT_EQ(cpu_ops().count_nonfinite(Runner(), x.view()), expected);
-    EXPECT_EQ(cpu_ops().count_nonfinite(Runner(), finite.view()), 0);
+    GuardedBuffer<double> count(Shape{1});
+    cpu_ops().count_nonfinite(Runner(), count.view(), finite.view(), Accumulate::overwrite);
+    EXPECT_EQ(count[0], 0);
+    for (const int times : {1, 2}) {
+        cpu_ops().count_nonfinite(Runner(), count.view(), x.view(), Accumulate::add);
+        EXPECT_EQ(count[0], static_cast<double>(times * expected));
+    }
+}
+
+TEST_P(ElementwiseTest, CopyConvertsToTheNearest) {
+    GuardedBuffer<float> from(Shape{n}, a), back(Shape{n});
+    GuardedBuffer<BFloat16> to(Shape{n});
+    cpu_ops().copy(Runner(), to.view(), from.view());
+    cpu_ops().copy(Runner(), back.view(), to.view());
+    for (std::int64_t i = 0; i < n; ++i) {
+        EXPECT_EQ(to[i].bits, to_bfloat16(from[i]).bits);
+        EXPECT_NEAR(back[i], from[i], std::abs(from[i]) / 256);
+    }
+}
+
+TEST_P(ElementwiseTest, PartsAreSummedInOrder) {
+    GuardedBuffer<float> parts(Shape{3, n}), sum(Shape{n});
+    for (std::int64_t i = 0; i < n; ++i) {  // in another order the one would be lost, or survive
+        parts[i] = 1e8f;
+        parts[n + i] = -1e8f;
+        parts[2 * n + i] = a[static_cast<std::size_t>(i)];
+    }
+    cpu_ops().sum_parts(Runner(), sum.view(), parts.view());
+    expect_same_bits(sum.values(), a, "sum");
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ElementwiseTest, testing::Values(1, 3, 16, 17, 65, 16385, 100003));
@@ -79,8 +112,12 @@ TEST(ElementwiseEdgeTest, EmptyViewsAreNothingToDo) {
     GuardedBuffer<float> x(Shape{0}), y(Shape{0});
     cpu_ops().fill(runner, x.view(), 1.0f);
     cpu_ops().add(runner, x.view(), y.view());
-    EXPECT_EQ(cpu_ops().sum_of_squares(runner, x.view()), 0.0);
-    EXPECT_EQ(cpu_ops().count_nonfinite(runner, x.view()), 0);
+    GuardedBuffer<double> result(Shape{1}, {5});
+    const SumTerm term{x.view(), 0};
+    cpu_ops().sum_of_squares(runner, result.view(), {&term, 1});
+    EXPECT_EQ(result[0], 0.0);
+    cpu_ops().count_nonfinite(runner, result.view(), x.view(), Accumulate::add);
+    EXPECT_EQ(result[0], 0.0);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class Runner {
     explicit Runner(int threads = 2, std::int64_t max_columns = 512, std::int64_t max_sequence = 256,
                     std::int64_t max_head_size = 128)
         : pool_(threads),
-          bytes_(cpu_scratch_bytes_per_thread(max_columns, max_sequence, max_head_size)),
+          bytes_(cpu_scratch_bytes_per_thread({0, max_columns, 0, max_sequence, 0, max_head_size})),
           scratch_(Shape{static_cast<std::int64_t>(bytes_) / 4 * threads}),
           context_(pool_, scratch_.begin(), bytes_) {}
     operator const OpContext&() const { return context_; }  // NOLINT(google-explicit-constructor)

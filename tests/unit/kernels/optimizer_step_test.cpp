@@ -1,3 +1,4 @@
+#include "core/bfloat16.h"
 #include "op_harness.h"
 
 namespace escalier::kernels::test {
@@ -20,7 +21,8 @@ class OptimizerStepTest : public testing::TestWithParam<std::int64_t> {
         std::fill(v.begin(), v.end(), 0.0f);
         for (std::int64_t step = 1; step <= steps; ++step) {
             GuardedBuffer<float> g(Shape{n}, gradient(step));
-            cpu_ops().adamw_step(context, w.view(), g.view(), m.view(), v.view(), adamw(step));
+            const OptimizerTensor tensor{w.view(), g.view(), m.view(), v.view(), {}, true};
+            cpu_ops().adamw_step(context, {&tensor, 1}, adamw(step));
         }
         return {w.values(), m.values(), v.values()};
     }
@@ -53,7 +55,8 @@ TEST_P(OptimizerStepTest, SgdDecaysAndDescends) {
     const SgdParameters p = {0.1f, 0.01f, 2.0f};
     const Floats gradients = gradient(1);
     GuardedBuffer<float> w(Shape{n}, weight), g(Shape{n}, gradients);
-    cpu_ops().sgd_step(Runner(), w.view(), g.view(), p);
+    const OptimizerTensor tensor{w.view(), g.view(), {}, {}, {}, true};
+    cpu_ops().sgd_step(Runner(), {&tensor, 1}, p);
     Numbers<Tracked> expected = numbers<Tracked>(weight);
     for (std::size_t i = 0; i < expected.size(); ++i)
         expected[i] = expected[i] - Tracked(p.lr) * (Tracked(gradients[i]) * Tracked(p.gradient_scale) +
@@ -72,12 +75,29 @@ TEST_P(OptimizerStepTest, DoesNotDependOnThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, OptimizerStepTest, testing::Values(1, 3, 17, 65, 16384, 50001));
 
-TEST(AdamwEdgeTest, ZeroGradientOnlyDecays) {
-    GuardedBuffer<float> w(Shape{2}, Floats{1.0f, -2.0f}), zero(Shape{2}, Floats{0, 0});
-    GuardedBuffer<float> m(Shape{2}, Floats{0, 0}), v(Shape{2}, Floats{0, 0});
-    cpu_ops().adamw_step(Runner(), w.view(), zero.view(), m.view(), v.view(),
-                         {0.5f, 0.9f, 0.95f, 1e-8f, 0.5f, 1.0f, 1});
+TEST(AdamwEdgeTest, ZeroGradientOnlyDecaysWhatDecays) {
+    GuardedBuffer<float> w(Shape{2}, Floats{1.0f, -2.0f}), bias(Shape{2}, Floats{1.0f, -2.0f});
+    GuardedBuffer<float> zero(Shape{2}, Floats{0, 0}), m(Shape{2}, Floats{0, 0}), v(Shape{2}, Floats{0, 0});
+    const OptimizerTensor tensors[] = {{w.view(), zero.view(), m.view(), v.view(), {}, true},
+                                       {bias.view(), zero.view(), m.view(), v.view(), {}, false}};
+    cpu_ops().adamw_step(Runner(), {tensors, 2}, {0.5f, 0.9f, 0.95f, 1e-8f, 0.5f, 1.0f, 1});
     EXPECT_EQ(w.values(), (Floats{0.75f, -1.5f}));
+    EXPECT_EQ(bias.values(), (Floats{1.0f, -2.0f}));
+}
+
+TEST(OptimizerShadowTest, IsTheRoundedNewWeight) {
+    const std::int64_t n = 37;
+    for (const bool adamw : {true, false}) {
+        GuardedBuffer<float> w(Shape{n}, random_floats(n, 1)), g(Shape{n}, random_floats(n, 2));
+        GuardedBuffer<float> m(Shape{n}, Floats(37, 0.0f)), v(Shape{n}, Floats(37, 0.0f));
+        GuardedBuffer<BFloat16> shadow(Shape{n});
+        const OptimizerTensor tensor{w.view(), g.view(), m.view(), v.view(), shadow.view(), true};
+        if (adamw)
+            cpu_ops().adamw_step(Runner(), {&tensor, 1}, {0.5f, 0.9f, 0.95f, 1e-8f, 0.5f, 1.0f, 1});
+        else
+            cpu_ops().sgd_step(Runner(), {&tensor, 1}, {0.5f, 0.5f, 1.0f});
+        for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(shadow[i].bits, to_bfloat16(w[i]).bits) << i;
+    }
 }
 
 }  // namespace

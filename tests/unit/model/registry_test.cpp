@@ -109,7 +109,7 @@ struct Initialized {
             values.emplace_back(static_cast<std::size_t>(elements(p.box)));
             p.weight = TensorView(values.back().data(), DType::f32, p.box.extent);
         }
-        initialize(parameters, 1234, model.num_layers, pool);
+        initialize(parameters, 1234, model.num_layers, pool, *device::make_cpu_device());
     }
 };
 

@@ -55,7 +55,11 @@ TEST(StepLoop, AllocatesNothing) {
     device::Arena arena("all", device->allocator(), 64 << 20);
     GradientReducer reducer(made.list, {0}, dp, runner.ops, arena, {1000, 2});
     GradientCompletion completion(made.list, groups, runner.ops, arena);
-    GradientNorm norm(made.list, 5, groups, runner.ops, arena);
+    device::Arenas measured = device::Arenas::measuring();
+    GradientNorm(made.list, 5, groups, runner.ops, *device, measured);
+    device::Arenas arenas =
+        device::Arenas::allocated(measured, device->allocator(), device->host_allocator());
+    GradientNorm norm(made.list, 5, groups, runner.ops, *device, arenas);
     const auto optimizer = make_optimizer(config::OptimizerConfig{}, made.list, runner.ops, arena);
 
     const auto step = [&](std::int64_t number) {
@@ -63,7 +67,8 @@ TEST(StepLoop, AllocatesNothing) {
         reducer.poll(runner.context);
         reducer.finish(runner.context);
         completion.run(runner.context);
-        optimizer->step(runner.context, 1e-3, clip_coefficient(norm.compute(runner.context), 1.0), number);
+        norm.queue(runner.context);
+        optimizer->step(runner.context, 1e-3, clip_coefficient(norm.finish(), 1.0), number);
     };
     step(1);
     const std::int64_t before = allocations;

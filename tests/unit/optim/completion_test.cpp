@@ -101,12 +101,14 @@ TEST_F(CompletionTest, RefusesATiedEntryWithoutItsOtherCopy) {
 class GradientNormTest : public CompletionTest {
  protected:
     double norm(int global_entries = 8) {
-        device::Arena measured("communication");
-        GradientNorm(made_.list, global_entries, groups_, runner_.ops, measured);
-        arena_.emplace("communication", device_->allocator(), measured.used());
-        GradientNorm norm(made_.list, global_entries, groups_, runner_.ops, *arena_);
-        EXPECT_EQ(arena_->used(), measured.used());
-        return norm.compute(runner_.context);
+        device::Arenas measured = device::Arenas::measuring();
+        GradientNorm(made_.list, global_entries, groups_, runner_.ops, *device_, measured);
+        device::Arenas arenas =
+            device::Arenas::allocated(measured, device_->allocator(), device_->host_allocator());
+        GradientNorm norm(made_.list, global_entries, groups_, runner_.ops, *device_, arenas);
+        EXPECT_EQ(arenas.used(), measured.used());
+        norm.queue(runner_.context);
+        return norm.finish();
     }
     double sum_of_squares(std::size_t entry) {
         double sum = 0.0;
