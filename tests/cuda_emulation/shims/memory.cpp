@@ -4,6 +4,8 @@
 // Like CUDA (programming guide, "API synchronization behavior"): an asynchronous copy from pageable memory
 // has read its source on return, and one to pageable memory is complete; with pinned memory they run when the
 // stream gets there. cudaFree waits for the device.
+#include "cuda_emulation/shims/memory.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -134,6 +136,12 @@ cudaError_t set(Queues& queues, void* to, int value, std::size_t bytes, cudaStre
 }
 
 }  // namespace
+
+bool reachable_by_device(const void* memory, std::size_t bytes) {
+    bool fits = true;
+    return place_of(memory, bytes, fits) != pageable && fits;
+}
+
 }  // namespace escalier::cuda_emulation
 
 using namespace escalier::cuda_emulation;
