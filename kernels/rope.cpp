@@ -1,26 +1,14 @@
 #include "kernels/rope.h"
 
 #include <cmath>
-#include <numbers>
 
 #include "kernels/common/cpu_twins.h"
 #include "kernels/common/qkv_layout.h"
+#include "kernels/common/rope_scaling.h"
 #include "kernels/common/simd.h"
 
 namespace escalier::kernels::cpu {
 namespace {
-
-// Llama 3.1: long wavelengths are stretched by `factor`, short ones kept, those between interpolated.
-double scaled_frequency(double frequency, const RopeScalingParameters& scaling) {
-    if (scaling.factor == 0) return frequency;
-    const double wavelength = 2 * std::numbers::pi / frequency;
-    if (wavelength > scaling.original_max_positions / scaling.low_freq_factor)
-        return frequency / scaling.factor;
-    if (wavelength < scaling.original_max_positions / scaling.high_freq_factor) return frequency;
-    const double smooth = (scaling.original_max_positions / wavelength - scaling.low_freq_factor) /
-                          (scaling.high_freq_factor - scaling.low_freq_factor);
-    return (1 - smooth) * frequency / scaling.factor + smooth * frequency;
-}
 
 // Rotates one head; direction is 1 forward and -1 backward.
 ESCALIER_VECTORIZED void rotate_head(float* head, const float* cosines, const float* sines, float direction,

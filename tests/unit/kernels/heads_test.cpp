@@ -1,47 +1,18 @@
 // RoPE and the norms of query and key heads.
 #include <numbers>
 
-#include "op_harness.h"
+#include "heads_reference.h"
 
 namespace escalier::kernels::test {
 namespace {
 
-struct Size {
-    std::int64_t batch, sequence, heads, kv_heads, head_size;
-    std::int64_t rows() const { return batch * sequence; }
-    std::int64_t columns() const { return (heads + 2 * kv_heads) * head_size; }
-    Shape qkv() const { return {rows(), columns()}; }
-};
-void PrintTo(const Size& s, std::ostream* out) {
-    *out << s.batch << " x " << s.sequence << ", " << s.heads << "/" << s.kv_heads << " heads of "
-         << s.head_size;
-}
+using Size = QkvSize;
 
 class HeadsTest : public testing::TestWithParam<Size> {
  protected:
     const Size s = GetParam();
     const Floats qkv = random_floats(s.rows() * s.columns(), 1);
 };
-
-// Rotates by the angles of `theta`, computed in double; direction -1 rotates back.
-Numbers<Tracked> rotated(const Size& s, const Floats& qkv, double theta, double direction) {
-    Numbers<Tracked> out = numbers<Tracked>(qkv);
-    const std::int64_t half = s.head_size / 2;
-    for (std::int64_t row = 0; row < s.rows(); ++row)
-        for (std::int64_t head = 0; head < s.heads + s.kv_heads; ++head)
-            for (std::int64_t m = 0; m < half; ++m) {
-                const double angle =
-                    static_cast<double>(row % s.sequence) *
-                    std::pow(theta, -2.0 * static_cast<double>(m) / static_cast<double>(s.head_size));
-                const Tracked c(std::cos(angle), 1.0), sine(direction * std::sin(angle), 1.0);
-                const auto low = static_cast<std::size_t>(row * s.columns() + head * s.head_size + m);
-                const std::size_t high = low + static_cast<std::size_t>(half);
-                const Tracked a(qkv[low]), b(qkv[high]);
-                out[low] = a * c - b * sine;
-                out[high] = b * c + a * sine;
-            }
-    return out;
-}
 
 TEST_P(HeadsTest, RopeRotatesForwardAndBack) {
     if (s.head_size % 2 != 0) return;  // rotation pairs channels
@@ -56,58 +27,6 @@ TEST_P(HeadsTest, RopeRotatesForwardAndBack) {
         expect_near(run(Runner()), rotated(s, qkv, 500.0, forward ? 1.0 : -1.0), "rotated");
         expect_thread_invariant(run);
     }
-}
-
-constexpr float eps = 1e-6f;
-
-// out, then rstd of every normed head, for double or Tracked.
-template <class T>
-Numbers<T> qk_norm_reference(const Size& s, const Numbers<T>& qkv, const Numbers<T>& wq, const Numbers<T>& wk,
-                             Numbers<T>* rstds = nullptr) {
-    using std::sqrt;
-    Numbers<T> out = qkv;
-    for (std::int64_t row = 0; row < s.rows(); ++row)
-        for (std::int64_t head = 0; head < s.heads + s.kv_heads; ++head) {
-            const auto first = static_cast<std::size_t>(row * s.columns() + head * s.head_size);
-            const auto size = static_cast<std::size_t>(s.head_size);
-            T square(0.0);
-            for (std::size_t i = 0; i < size; ++i) square += qkv[first + i] * qkv[first + i];
-            const T rstd = T(1.0) / sqrt(square / T(static_cast<double>(size)) + T(eps));
-            if (rstds) rstds->push_back(rstd);
-            for (std::size_t i = 0; i < size; ++i)
-                out[first + i] = qkv[first + i] * rstd * (head < s.heads ? wq : wk)[i];
-        }
-    return out;
-}
-
-struct QkGradients {
-    Numbers<Tracked> dqkv, dwq, dwk;
-};
-
-QkGradients qk_gradients(const Size& s, const Numbers<Tracked>& qkv, const Numbers<Tracked>& wq,
-                         const Numbers<Tracked>& wk, const Numbers<Tracked>& dout) {
-    Numbers<Tracked> rstds;
-    qk_norm_reference(s, qkv, wq, wk, &rstds);
-    const auto size = static_cast<std::size_t>(s.head_size);
-    QkGradients out{dout, Numbers<Tracked>(size), Numbers<Tracked>(size)};
-    std::size_t at_rstd = 0;
-    for (std::int64_t row = 0; row < s.rows(); ++row)
-        for (std::int64_t head = 0; head < s.heads + s.kv_heads; ++head) {
-            const auto first = static_cast<std::size_t>(row * s.columns() + head * s.head_size);
-            const Numbers<Tracked>& w = head < s.heads ? wq : wk;
-            Numbers<Tracked>& dw = head < s.heads ? out.dwq : out.dwk;
-            const Tracked rstd = rstds[at_rstd++];
-            Tracked mean;
-            for (std::size_t i = 0; i < size; ++i) {
-                const Tracked normal = qkv[first + i] * rstd;
-                mean += dout[first + i] * w[i] * normal;
-                dw[i] += dout[first + i] * normal;
-            }
-            mean = mean / Tracked(static_cast<double>(size));
-            for (std::size_t i = 0; i < size; ++i)
-                out.dqkv[first + i] = (dout[first + i] * w[i] - qkv[first + i] * rstd * mean) * rstd;
-        }
-    return out;
 }
 
 class QkNormTest : public HeadsTest {
@@ -127,7 +46,7 @@ class QkNormTest : public HeadsTest {
             std::fill(dwk.begin(), dwk.end(), start);
         }
         cpu_ops().qk_norm_forward(context, out.view(), rstd.view(), in.view(), query_weight.view(),
-                                  key_weight.view(), s.heads, s.kv_heads, eps);
+                                  key_weight.view(), s.heads, s.kv_heads, qk_norm_eps);
         cpu_ops().qk_norm_backward(context, gradient.view(), dwq.view(), dwk.view(), in.view(), rstd.view(),
                                    query_weight.view(), key_weight.view(), s.heads, s.kv_heads, accumulate);
         return {out.values(), rstd.values(), gradient.values(), dwq.values(), dwk.values()};

@@ -1,20 +1,7 @@
-#include "op_harness.h"
+#include "swiglu_reference.h"
 
 namespace escalier::kernels::test {
 namespace {
-
-template <class T>
-Numbers<T> swiglu_reference(std::int64_t rows, std::int64_t columns, const Numbers<T>& gate_up) {
-    using std::exp;
-    Numbers<T> y;
-    for (std::int64_t row = 0; row < rows; ++row)
-        for (std::int64_t i = 0; i < columns; ++i) {
-            const auto gate = static_cast<std::size_t>(row * 2 * columns + i);
-            const T z = gate_up[gate];
-            y.push_back(z / (T(1.0) + exp(-z)) * gate_up[gate + static_cast<std::size_t>(columns)]);
-        }
-    return y;
-}
 
 class SwigluTest : public testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {
  protected:
@@ -33,16 +20,7 @@ class SwigluTest : public testing::TestWithParam<std::pair<std::int64_t, std::in
         return out.values();
     }
     Numbers<Tracked> gradient() const {
-        Numbers<Tracked> out(gate_up.size());
-        for (std::size_t i = 0; i < dy.size(); ++i) {
-            const auto wide = static_cast<std::size_t>(columns);
-            const std::size_t at = i / wide * 2 * wide + i % wide;
-            const Tracked z(gate_up[at]), up(gate_up[at + wide]), d(dy[i]);
-            const Tracked s = Tracked(1.0) / (Tracked(1.0) + exp(-z));
-            out[at] = d * up * (s + z * s * (Tracked(1.0) - s));
-            out[at + wide] = d * z * s;
-        }
-        return out;
+        return swiglu_gradient(rows, columns, numbers<Tracked>(gate_up), numbers<Tracked>(dy));
     }
 };
 
