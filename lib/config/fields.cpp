@@ -59,6 +59,8 @@ void fields(FieldTable& f, RunConfig& c) {
       "compute threads per rank; auto: cores allowed / ranks on the node");
     f("comm_timeout_s", count(c.comm_timeout_s, 1, 86400),
       "seconds without an answer from a rank until the job is ended");
+    f("cuda_graphs", yes_no(c.cuda_graphs),
+      "each kind of action is recorded once and replayed; false: kernel by kernel (cuda)");
 }
 
 void fields(FieldTable& f, RopeScaling& c) {

@@ -19,6 +19,7 @@ struct RunConfig {
     std::string device = "auto";  // auto | cpu
     AutoInt threads;              // compute threads per rank; auto: allowed cores / local ranks
     std::int64_t comm_timeout_s = 120;
+    bool cuda_graphs = true;  // actions are recorded once and replayed
 
     bool operator==(const RunConfig&) const = default;
 };

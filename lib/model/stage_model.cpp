@@ -178,12 +178,16 @@ std::span<const Segment> StageModel::segments(ActionKind kind) const {
 }
 
 void StageModel::run(int segment, const StageIo& io) {
+    if (segment == 0) begin_action(io);
+    run_ops(segment, io);
+    if (is_last(segment, io)) end_action(io);
+}
+
+void StageModel::run_ops(int segment, const StageIo& io) {
     const Plan& plan = plan_of(io.action.kind);
     const auto at = static_cast<std::size_t>(segment);
     label_ = plan.segments[at].label.c_str();
-    if (segment == 0) take_micro_batch(io);
     (this->*plan.functions[at])(plan.indices[at], io);
-    conclude(segment, io);
 }
 
 comm::AllReduce* StageModel::background_sum(int segment, const StageIo& io) const {
@@ -202,10 +206,10 @@ bool StageModel::start(int segment, const StageIo& io) {
 void StageModel::finish(int segment, const StageIo& io) {
     background_sum(segment, io)
         ->wait(plan_of(io.action.kind).segments[static_cast<std::size_t>(segment)].label.c_str());
-    conclude(segment, io);
+    if (is_last(segment, io)) end_action(io);
 }
 
-void StageModel::take_micro_batch(const StageIo& io) {
+void StageModel::begin_action(const StageIo& io) {
     const auto take = [&](TensorView mine, TensorView all) {
         if (mine.has_data())
             context_.ops.copy(context_.op, mine, all.rows(io.action.micro_batch, 1).reshaped(mine.shape()));
@@ -215,10 +219,8 @@ void StageModel::take_micro_batch(const StageIo& io) {
     if (io.action.kind != ActionKind::W) take(tokens_, step_.tokens);
 }
 
-// The last segment of an action was its accumulators' turn.
-void StageModel::conclude(int segment, const StageIo& io) {
+void StageModel::end_action(const StageIo& io) {
     const ActionKind kind = io.action.kind;
-    if (static_cast<std::size_t>(segment) + 1 < plan_of(kind).segments.size()) return;
     if (kind == ActionKind::F && head_)
         context_.ops.copy(context_.op, step_.losses.rows(io.action.micro_batch, 1), head_->loss_sum());
     if (kind == ActionKind::F) ++forwards_done_;

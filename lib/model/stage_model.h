@@ -1,6 +1,7 @@
 // One pipeline stage of the real model: embedding (first stage), blocks, loss head (last stage).
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +52,17 @@ class StageModel final : public Stage {
     void begin_step(const StepInputs& inputs);
     LossHead& head() { return *head_; }
 
+    // run() in pieces, for who records ops: what differs between micro-batches happens in begin_action() and
+    // end_action(), once each; run_ops() queues the same ops for equal bindings, boundary buffers and
+    // overwrites().
+    void begin_action(const StageIo& io);
+    void run_ops(int segment, const StageIo& io);
+    void end_action(const StageIo& io);
+    // Which accumulators the next action of each kind overwrites, and whether it trains.
+    std::array<bool, 4> overwrites() const {
+        return {forwards_done_ == 0, input_halves_done_ == 0, weight_halves_done_ == 0, step_.training};
+    }
+
     std::span<const Segment> segments(schedule::ActionKind kind) const override;
     void run(int segment, const StageIo& io) override;
     bool start(int segment, const StageIo& io) override;
@@ -75,8 +87,9 @@ class StageModel final : public Stage {
     const Plan& plan_of(schedule::ActionKind kind) const { return plans_[static_cast<std::size_t>(kind)]; }
     std::string layer_name(int layer) const;
     comm::AllReduce* background_sum(int segment, const StageIo& io) const;
-    void take_micro_batch(const StageIo& io);
-    void conclude(int segment, const StageIo& io);
+    bool is_last(int segment, const StageIo& io) const {
+        return static_cast<std::size_t>(segment) + 1 == plan_of(io.action.kind).segments.size();
+    }
 
     BlockState forward_state(int layer, const StageIo& io) const;
     BlockState backward_state(int layer, const StageIo& io) const;

@@ -122,6 +122,9 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
             parameters_.push_back(parameter);
         }
     }
+    if (!device_.is_host() && spec.run.cuda_graphs)
+        for (const auto& stage : stages_)
+            graph_stages_.push_back(std::make_unique<model::GraphStage>(*stage, device_));
     const std::int64_t micro_batches = spec.micro_batches();
     const auto take = [&](DType dtype, Shape shape) {
         return device::Mirror::take(arenas, device_, dtype, shape);
@@ -138,7 +141,9 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
 
 std::vector<model::Stage*> RankModel::stages() {
     std::vector<model::Stage*> out;
-    for (const auto& stage : stages_) out.push_back(stage.get());
+    if (graph_stages_.empty())
+        for (const auto& stage : stages_) out.push_back(stage.get());
+    for (const auto& stage : graph_stages_) out.push_back(stage.get());
     return out;
 }
 

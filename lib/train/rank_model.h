@@ -7,6 +7,7 @@
 #include "config/job_spec.h"
 #include "core/compute_pool.h"
 #include "device/mirror.h"
+#include "model/graph_stage.h"
 #include "model/stage_model.h"
 #include "parallel/groups.h"
 #include "schedule/program.h"
@@ -30,7 +31,7 @@ class RankModel {
 
     const model::ModelContext& context() const { return context_; }
     const model::ParameterList& parameters() const { return parameters_; }
-    std::vector<model::Stage*> stages();
+    std::vector<model::Stage*> stages();  // as the executor runs them
     model::StageModel& stage(std::size_t chunk) { return *stages_[chunk]; }
     model::StageModel* first_stage() { return first_; }  // null where this rank has no embedding
     model::StageModel* last_stage() { return last_; }    // null where this rank has no loss head
@@ -53,6 +54,7 @@ class RankModel {
     model::ModelContext context_;
     std::vector<std::unique_ptr<model::RankShared>> shared_;  // one, or one per chunk
     std::vector<std::unique_ptr<model::StageModel>> stages_;
+    std::vector<std::unique_ptr<model::GraphStage>> graph_stages_;  // none: stages run op by op
     model::StageModel* first_ = nullptr;
     model::StageModel* last_ = nullptr;
     model::ParameterList parameters_;

@@ -40,7 +40,8 @@ schedule::ActivationBytes predicted_activation_bytes(const config::JobSpec& spec
     const double forward = 2 * hidden + qkv + (m.qk_norm ? qkv : 0) + pre;
     const double linear_inputs = 2 * hidden + queries + ffn;
     const double gradients = qkv + 2 * hidden + pre;
-    const double bytes_per_channel = 4.0 * width(spec.train.micro_batch * spec.train.seq_len);
+    const double element = spec.train.dtype == "bf16" ? 2 : 4;
+    const double bytes_per_channel = element * width(spec.train.micro_batch * spec.train.seq_len);
 
     schedule::ActivationBytes bytes;
     const std::size_t stages = spec.pipeline.layers_per_stage.size();

@@ -21,6 +21,7 @@ const std::map<std::string, std::string> changed = {
     {"run.device", "cpu"},
     {"run.threads", "3"},
     {"run.comm_timeout_s", "17"},
+    {"run.cuda_graphs", "false"},
     {"model.preset", "tiny"},
     {"model.arch", "llama"},
     {"model.num_layers", "6"},
