@@ -8,6 +8,12 @@
 # Sets ESCALIER_CUDA_FOUND: headers and libraries are there, targets escalier_cuda_headers and escalier_cuda_libraries;
 #      ESCALIER_NVCC:       device code is compiled too. Not under the sanitizers, which nvcc's host code does not pass:
 #                           there the kernels run on the CPU alone (tests/cuda_emulation).
+# The same sentence for whoever configures and for scripts/build, which shows no status lines.
+function(escalier_say_cuda sentence)
+  message(STATUS "CUDA: ${sentence}")
+  file(WRITE ${CMAKE_BINARY_DIR}/cuda.txt "CUDA: ${sentence}\n")
+endfunction()
+
 set(ESCALIER_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where it is found), ON or OFF")
 set_property(CACHE ESCALIER_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(ESCALIER_CUDA_FOUND OFF)
@@ -17,7 +23,7 @@ if(NOT cuda_wanted MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "ESCALIER_CUDA is ${ESCALIER_CUDA}; it takes AUTO, ON or OFF")
 endif()
 if(cuda_wanted STREQUAL "OFF")
-  message(STATUS "CUDA: not built (ESCALIER_CUDA=OFF)")
+  escalier_say_cuda("not built (ESCALIER_CUDA=OFF)")
   return()
 endif()
 
@@ -56,7 +62,7 @@ if(missing_cuda)
     message(FATAL_ERROR "ESCALIER_CUDA is ON, but the CUDA toolkit lacks here: ${missing_cuda}.\n"
                         "Name its folder with CUDA_HOME=… or build without it: -DESCALIER_CUDA=OFF")
   endif()
-  message(STATUS "CUDA: not built, for want of ${missing_cuda}")
+  escalier_say_cuda("not built, for want of ${missing_cuda}")
   return()
 endif()
 
@@ -69,7 +75,7 @@ target_include_directories(escalier_cuda_headers SYSTEM INTERFACE ${CUDAToolkit_
 add_library(escalier_cuda_libraries INTERFACE)
 target_link_libraries(escalier_cuda_libraries INTERFACE CUDA::cudart CUDA::cublasLt ${NCCL_LIBRARY} ${CMAKE_DL_LIBS})
 if(ESCALIER_SANITIZE)
-  message(STATUS "CUDA: ${CUDAToolkit_VERSION}, emulated alone (nvcc's objects are left out under the sanitizers)")
+  escalier_say_cuda("${CUDAToolkit_VERSION}, emulated alone (nvcc's objects are left out under the sanitizers)")
   return()
 endif()
 
@@ -91,7 +97,7 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(ESCALIER_NVCC ON)
 list(JOIN CMAKE_CUDA_ARCHITECTURES ", " architectures)
-message(STATUS "CUDA: ${CUDAToolkit_VERSION} for ${architectures}")
+escalier_say_cuda("${CUDAToolkit_VERSION} for ${architectures}")
 
 # Flags of nvcc's targets. Every warning of compiler, assembler and host compiler is an error. What ptxas reports of a
 # kernel (registers, shared memory, spills) is kept beside the object, OBJECT.ptxas, for scripts/ptxas_report.
