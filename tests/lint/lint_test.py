@@ -89,7 +89,7 @@ class Lint(unittest.TestCase):
     def test_cuda_backend_known_outside_backend(self):
         for line in ("#ifdef ESCALIER_CUDA\n#endif\n", 'const char* name = "libescalier_cuda.so";\n',
                      'void* f() { return dlopen("x.so", 0); }\n'):
-            self.finds("cuda", "lib/train/trainer.cpp", line, "backend.cpp alone")
+            self.finds("cuda", "lib/train/trainer.cpp", line, "backend.cpp and cuda_plugin alone")
 
     def test_what_only_nvcc_understands(self):
         self.finds("cuda", "kernels/add.cu", "void f() { k<<<1, 32>>>(); }\n", "kernels::cuda::launch")
