@@ -11,7 +11,7 @@ namespace escalier {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
-inline PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low) {
+constexpr PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low) {
     std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
     PhiloxBlock c = {static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
                      static_cast<std::uint32_t>(counter_high),
