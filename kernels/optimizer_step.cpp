@@ -2,35 +2,13 @@
 
 #include <cmath>
 
+#include "kernels/common/adamw_factors.h"
 #include "kernels/common/blocks.h"
 #include "kernels/common/cpu_twins.h"
 #include "kernels/common/simd.h"
 
 namespace escalier::kernels::cpu {
 namespace {
-
-struct AdamwFactors {
-    float decay;  // 1 - lr * weight_decay
-    float beta1, one_minus_beta1, beta2, one_minus_beta2;
-    float step_size;          // lr / (1 - beta1^step)
-    float rsqrt_correction2;  // 1 / sqrt(1 - beta2^step)
-    float eps, gradient_scale;
-};
-
-AdamwFactors factors_of(const AdamwParameters& p) {
-    const double step = static_cast<double>(p.step);
-    const double correction1 = 1.0 - std::pow(static_cast<double>(p.beta1), step);
-    const double correction2 = 1.0 - std::pow(static_cast<double>(p.beta2), step);
-    return {static_cast<float>(1.0 - static_cast<double>(p.lr) * p.weight_decay),
-            p.beta1,
-            static_cast<float>(1.0 - static_cast<double>(p.beta1)),
-            p.beta2,
-            static_cast<float>(1.0 - static_cast<double>(p.beta2)),
-            static_cast<float>(p.lr / correction1),
-            static_cast<float>(1.0 / std::sqrt(correction2)),
-            p.eps,
-            p.gradient_scale};
-}
 
 ESCALIER_VECTORIZED void adamw_range(float* __restrict weight, const float* __restrict gradient,
                                      float* __restrict m, float* __restrict v, std::int64_t n,
@@ -68,7 +46,7 @@ void adamw_step(const OpContext& context, std::span<const OptimizerTensor> tenso
                        "shapes differ");
         AdamwParameters own = parameters;
         if (!tensor.decay) own.weight_decay = 0;
-        const AdamwFactors factors = factors_of(own);
+        const AdamwFactors factors = adamw_factors(own);
         float *w = tensor.weight.as<float>(), *first = tensor.first_moment.as<float>(),
               *second = tensor.second_moment.as<float>();
         const float* g = tensor.gradient.as<float>();
