@@ -1,44 +1,14 @@
-#include "op_harness.h"
+#include "cross_entropy_reference.h"
 
 namespace escalier::kernels::test {
 namespace {
 
-struct Size {
-    std::int64_t rows, vocabulary, padded, ranks;  // padded: columns over all ranks
-    std::int64_t columns() const { return padded / ranks; }
-};
-void PrintTo(const Size& s, std::ostream* out) {
-    *out << s.rows << " x " << s.vocabulary << " of " << s.padded << " on " << s.ranks << " ranks";
-}
-
-template <class T>
-Numbers<T> losses_reference(const Size& s, const Numbers<T>& logits, const std::vector<int>& targets) {
-    using std::exp, std::log;
-    Numbers<T> losses;
-    for (std::int64_t row = 0; row < s.rows; ++row) {
-        const T* own = &logits[static_cast<std::size_t>(row * s.padded)];
-        T maximum = own[0], sum(0.0);
-        for (std::int64_t i = 1; i < s.vocabulary; ++i)
-            if (harness::value_of(own[i]) > harness::value_of(maximum)) maximum = own[i];
-        for (std::int64_t i = 0; i < s.vocabulary; ++i) sum += exp(own[i] - maximum);
-        const int target = targets[static_cast<std::size_t>(row)];
-        losses.push_back(target < 0 ? T(0.0) : log(sum) + maximum - own[target]);
-    }
-    return losses;
-}
-
-class CrossEntropyTest : public testing::TestWithParam<Size> {
+class CrossEntropyTest : public testing::TestWithParam<VocabularyCut> {
  protected:
-    const Size s = GetParam();
+    const VocabularyCut s = GetParam();
     const float scale = 0.37f;
     const Floats logits = random_floats(s.rows * s.padded, 1, 4.0f);
-    std::vector<int> targets() const {
-        std::vector<int> out(static_cast<std::size_t>(s.rows));
-        for (std::int64_t row = 0; row < s.rows; ++row)
-            out[static_cast<std::size_t>(row)] =
-                row % 5 == 3 ? -1 : static_cast<int>(row * 7919 % s.vocabulary);
-        return out;
-    }
+    std::vector<int> targets() const { return some_targets(s); }
     struct Outputs {
         Floats losses, dlogits;  // dlogits put together over ranks
     };
@@ -54,7 +24,7 @@ class CrossEntropyTest : public testing::TestWithParam<Size> {
                 shard[i] =
                     logits[static_cast<std::size_t>(i / columns * s.padded + rank * columns + i % columns)];
             cpu_ops().cross_entropy_statistics(context, statistics.view().rows(rank, 1), shard.view(),
-                                               ids.view(), rank * columns, valid(rank));
+                                               ids.view(), rank * columns, s.valid(rank));
             shards.push_back(std::move(shard));
         }
         Outputs out{{}, Floats(logits.size())};
@@ -62,7 +32,7 @@ class CrossEntropyTest : public testing::TestWithParam<Size> {
             GuardedBuffer<float> losses(Shape{s.rows});
             GuardedBuffer<float>& shard = shards[static_cast<std::size_t>(rank)];
             cpu_ops().cross_entropy_finish(context, losses.view(), shard.view(), statistics.view(),
-                                           ids.view(), rank * columns, valid(rank), &scale, gradient);
+                                           ids.view(), rank * columns, s.valid(rank), &scale, gradient);
             if (rank > 0) expect_same_bits(out.losses, losses.values(), "losses of another rank");
             out.losses = losses.values();
             for (std::int64_t i = 0; i < s.rows * columns; ++i)
@@ -71,24 +41,7 @@ class CrossEntropyTest : public testing::TestWithParam<Size> {
         }
         return out;
     }
-    std::int64_t valid(std::int64_t rank) const {
-        return std::clamp<std::int64_t>(s.vocabulary - rank * s.columns(), 0, s.columns());
-    }
-    Numbers<Tracked> gradient() const {
-        Numbers<Tracked> out(logits.size());
-        for (std::int64_t row = 0; row < s.rows; ++row) {
-            const int target = targets()[static_cast<std::size_t>(row)];
-            if (target < 0) continue;
-            const float* own = &logits[static_cast<std::size_t>(row * s.padded)];
-            Tracked* d = &out[static_cast<std::size_t>(row * s.padded)];
-            const Tracked maximum(*std::max_element(own, own + s.vocabulary));
-            Tracked sum;
-            for (std::int64_t i = 0; i < s.vocabulary; ++i) sum += d[i] = exp(Tracked(own[i]) - maximum);
-            for (std::int64_t i = 0; i < s.vocabulary; ++i)
-                d[i] = d[i] / sum * Tracked(scale) - Tracked(i == target ? scale : 0.0);
-        }
-        return out;
-    }
+    Numbers<Tracked> gradient() const { return losses_gradient(s, logits, targets(), scale); }
 };
 
 TEST_P(CrossEntropyTest, MatchesReference) {
@@ -126,9 +79,10 @@ TEST_P(CrossEntropyTest, DoesNotDependOnThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, CrossEntropyTest,
-                         testing::Values(Size{1, 1, 1, 1}, Size{3, 17, 20, 1}, Size{17, 65, 68, 2},
-                                         Size{9, 257, 384, 3}, Size{65, 5000, 5120, 2},
-                                         Size{4, 10, 64, 4}));  // the last: ranks with padding alone
+                         testing::Values(VocabularyCut{1, 1, 1, 1}, VocabularyCut{3, 17, 20, 1},
+                                         VocabularyCut{17, 65, 68, 2}, VocabularyCut{9, 257, 384, 3},
+                                         VocabularyCut{65, 5000, 5120, 2},
+                                         VocabularyCut{4, 10, 64, 4}));  // the last: ranks with padding alone
 
 TEST(CrossEntropyEdgeTest, RankWithPaddingAloneReportsNothing) {
     GuardedBuffer<float> logits(Shape{1, 4}, Floats{1, 2, 3, 4}), statistics(Shape{1, 3});

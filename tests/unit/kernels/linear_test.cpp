@@ -1,49 +1,11 @@
-#include "op_harness.h"
+#include "linear_reference.h"
 
 namespace escalier::kernels::test {
 namespace {
 
-struct Size {
-    std::int64_t rows, n, k;
-};
-void PrintTo(const Size& size, std::ostream* out) {
-    *out << size.rows << " rows, " << size.k << " -> " << size.n;
-}
-
-// c[m,n] += a[m,k] b[k,n], each given by a function of row and column.
-template <class T, class A, class B>
-void multiply(Numbers<T>& c, std::int64_t m, std::int64_t n, std::int64_t k, A a, B b) {
-    for (std::int64_t i = 0; i < m; ++i)
-        for (std::int64_t j = 0; j < n; ++j)
-            for (std::int64_t p = 0; p < k; ++p) c[static_cast<std::size_t>(i * n + j)] += a(i, p) * b(p, j);
-}
-
-template <class T>
-T gelu(const T& z) {
-    using std::tanh;
-    const T u = T(0.79788456080286535588) * (z + T(0.044715) * z * z * z);
-    return T(0.5) * z * (T(1.0) + tanh(u));
-}
-Tracked gelu_derivative(const Tracked& z) {
-    const Tracked u = Tracked(0.79788456080286535588) * (z + Tracked(0.044715) * z * z * z);
-    const Tracked t = tanh(u);
-    const Tracked du = Tracked(0.79788456080286535588) * (Tracked(1.0) + Tracked(3 * 0.044715) * z * z);
-    return Tracked(0.5) * (Tracked(1.0) + t) + Tracked(0.5) * z * (Tracked(1.0) - t * t) * du;
-}
-
-template <class T>
-Numbers<T> product_and_bias(const Size& s, const Numbers<T>& x, const Numbers<T>& w, const Numbers<T>* bias) {
-    Numbers<T> z(static_cast<std::size_t>(s.rows * s.n));
-    multiply(
-        z, s.rows, s.n, s.k, [&](auto i, auto p) { return x[static_cast<std::size_t>(i * s.k + p)]; },
-        [&](auto p, auto j) { return w[static_cast<std::size_t>(j * s.k + p)]; });
-    for (std::size_t i = 0; bias && i < z.size(); ++i) z[i] += (*bias)[i % static_cast<std::size_t>(s.n)];
-    return z;
-}
-
-class LinearTest : public testing::TestWithParam<Size> {
+class LinearTest : public testing::TestWithParam<LinearSize> {
  protected:
-    const Size s = GetParam();
+    const LinearSize s = GetParam();
     const Floats x = random_floats(s.rows * s.k, 1), w = random_floats(s.n * s.k, 2, 0.2f);
     const Floats bias = random_floats(s.n, 3), dy = random_floats(s.rows * s.n, 4);
     const Floats pre_of_x = random_floats(s.rows * s.k, 5, 2.0f);
@@ -85,22 +47,8 @@ class LinearTest : public testing::TestWithParam<Size> {
                                          x_buffer.view(), accumulate);
         return {dweight.values(), dbias.values()};
     }
-    Numbers<Tracked> input_gradient() const {
-        Numbers<Tracked> dx(x.size());
-        multiply(
-            dx, s.rows, s.k, s.n,
-            [&](auto i, auto p) { return Tracked(dy[static_cast<std::size_t>(i * s.n + p)]); },
-            [&](auto p, auto j) { return Tracked(w[static_cast<std::size_t>(p * s.k + j)]); });
-        return dx;
-    }
-    Numbers<Tracked> weight_gradient() const {
-        Numbers<Tracked> dweight(w.size());
-        multiply(
-            dweight, s.n, s.k, s.rows,
-            [&](auto i, auto p) { return Tracked(dy[static_cast<std::size_t>(p * s.n + i)]); },
-            [&](auto p, auto j) { return Tracked(x[static_cast<std::size_t>(p * s.k + j)]); });
-        return dweight;
-    }
+    Numbers<Tracked> input_gradient() const { return linear_input_gradient(s, dy, w); }
+    Numbers<Tracked> weight_gradient() const { return linear_weight_gradient(s, dy, x); }
 };
 
 TEST_P(LinearTest, ForwardMatchesReference) {
@@ -172,8 +120,9 @@ TEST_P(LinearTest, ReferenceGradientIsTheDerivative) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, LinearTest,
-                         testing::Values(Size{1, 1, 1}, Size{3, 17, 5}, Size{17, 3, 65}, Size{65, 65, 17},
-                                         Size{17, 450, 33}, Size{250, 17, 30}, Size{230, 401, 9}));
+                         testing::Values(LinearSize{1, 1, 1}, LinearSize{3, 17, 5}, LinearSize{17, 3, 65},
+                                         LinearSize{65, 65, 17}, LinearSize{17, 450, 33},
+                                         LinearSize{250, 17, 30}, LinearSize{230, 401, 9}));
 
 TEST(GeluTest, DerivativeOfReferenceIsTheDerivative) {
     Numbers<double> z, derivative;
