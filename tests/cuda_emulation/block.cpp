@@ -12,6 +12,7 @@
 #include "cuda_emulation/instructions.h"
 #include "cuda_emulation/random.h"
 #include "cuda_emulation/sanitizers.h"
+#include "cuda_emulation/static_shared.h"
 
 namespace escalier::cuda_emulation {
 
@@ -132,7 +133,6 @@ void exit_thread() {
 void fiber_main() {
     for (;;) {
         Fiber& me = *self->fiber;
-        if (thread_sanitizer) me.become_new_thread();
         happens_after(&scheduler.block_begins);
         (*scheduler.body)();
         exit_thread();
@@ -152,6 +152,19 @@ void fiber_main() {
     }
 }
 
+// The thread sanitizer wants one stack for each thread of the block, made here, or it would take the threads
+// for ordered.
+void give_fibers() {
+    Scheduler& s = scheduler;
+    s.idle.clear();
+    s.idle.reserve(s.threads.size());
+    while (s.fibers.size() < s.threads.size()) s.fibers.push_back(std::make_unique<Fiber>(&fiber_main));
+    for (std::size_t i = 0; i < s.threads.size(); ++i) {
+        s.threads[i].fiber = s.fibers[i].get();
+        s.fibers[i]->become_new_thread();
+    }
+}
+
 void run_block(std::uint64_t block_seed) {
     Scheduler& s = scheduler;
     s.ready.reset(s.threads.size(), seed() != 0, block_seed);
@@ -166,6 +179,7 @@ void run_block(std::uint64_t block_seed) {
         s.ready.push(&thread);
     }
     s.shared.poison();
+    if (thread_sanitizer) give_fibers();
     happens_before(&s.block_begins);
     go_on_with(s.ready.pop(), s.home);
     happens_after(&s.block_ends);
@@ -326,9 +340,11 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, const std::functi
     Random random(seed() * 0x2545F4914F6CDD1Dull + launch);
     if (seed() != 0)
         for (std::uint64_t i = blocks; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+    StaticShared named_shared;
     for (const std::uint64_t i : order) {
         running.index = {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
                          static_cast<unsigned>(i / (std::uint64_t{grid.x} * grid.y))};
+        named_shared.poison();
         run_block(random());
     }
     s.body = nullptr;

@@ -13,8 +13,7 @@
 #undef __forceinline__
 #undef __launch_bounds__
 #undef __grid_constant__
-// One block runs at a time, so that a block's shared memory is static memory, whose end the sanitizers know.
-#define __shared__ static
+#define __shared__ ESCALIER_STATIC_SHARED
 #define __global__
 #define __device__
 #define __host__
@@ -27,6 +26,7 @@
 #include "cuda_emulation/instructions.h"
 #include "cuda_emulation/intrinsics.h"
 #include "cuda_emulation/launch.h"
+#include "cuda_emulation/static_shared.h"
 #include "cuda_emulation/warp.h"
 
 #define threadIdx (::escalier::cuda_emulation::self->index)

@@ -104,8 +104,7 @@ void Fiber::resume(Fiber& from) {
     __sanitizer_start_switch_fiber(&from.address_sanitizer_, stack_, stack_bytes_);
 #endif
 #if defined(ESCALIER_EMULATION_TSAN)
-    if (!from.thread_sanitizer_) from.thread_sanitizer_ = __tsan_get_current_fiber();
-    if (!thread_sanitizer_) thread_sanitizer_ = __tsan_create_fiber(0);
+    if (!from.mapping_) from.thread_sanitizer_ = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(thread_sanitizer_, 1);
 #endif
     escalier_switch_stack(&from.stack_pointer_, stack_pointer_);
@@ -114,10 +113,8 @@ void Fiber::resume(Fiber& from) {
 
 void Fiber::become_new_thread() {
 #if defined(ESCALIER_EMULATION_TSAN)
-    void* old = thread_sanitizer_;
+    if (thread_sanitizer_) __tsan_destroy_fiber(thread_sanitizer_);
     thread_sanitizer_ = __tsan_create_fiber(0);
-    __tsan_switch_to_fiber(thread_sanitizer_, 1);
-    if (old) __tsan_destroy_fiber(old);
 #endif
 }
 

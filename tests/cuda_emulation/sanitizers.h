@@ -20,6 +20,12 @@ void __tsan_release(void* address);
 
 namespace escalier::cuda_emulation {
 
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool address_sanitizer = true;
+#else
+inline constexpr bool address_sanitizer = false;
+#endif
+
 #if defined(ESCALIER_EMULATION_TSAN)
 inline constexpr bool thread_sanitizer = true;
 inline void happens_before(void* address) {
