@@ -22,7 +22,7 @@ endfunction()
 # The emulation itself. The thread sanitizer watches kernels alone, and hears from the emulation what is ordered.
 function(escalier_cuda_emulation_library name)
   add_library(${name} STATIC block.cpp fiber.cpp instructions.cpp static_shared.cpp warp.cpp
-              shims/capture.cpp shims/cublaslt.cpp shims/device.cpp shims/memory.cpp shims/queue.cpp shims/streams.cpp)
+              shims/capture.cpp shims/cublaslt.cpp shims/device.cpp shims/dropped_waits.cpp shims/memory.cpp shims/queue.cpp shims/streams.cpp)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PUBLIC escalier_flags escalier_cuda_headers)
+  target_link_libraries(${name} PUBLIC escalier_flags escalier_cuda_headers ${CMAKE_DL_LIBS})
 endfunction()
