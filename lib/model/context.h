@@ -21,6 +21,11 @@ struct ModelContext {
     ModelShape shape;
     std::uint64_t seed = 0;
     DType storage = DType::f32;  // of activations
+    // The loss head works on as many rows at once as have so many bytes of logits. Every piece reads and
+    // writes the head's whole main gradient, so few are best where caches are small beside them.
+    std::int64_t logits_bytes = default_logits_bytes;
+    static constexpr std::int64_t default_logits_bytes = std::int64_t{104}
+                                                         << 20;  // 512 rows of GPT-2's vocabulary
 
     bool gpt2() const { return config.arch == config::Arch::gpt2; }
     float eps() const { return static_cast<float>(config.norm_eps); }

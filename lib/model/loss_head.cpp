@@ -9,20 +9,17 @@ namespace escalier::model {
 
 namespace {
 
-constexpr std::int64_t logits_chunk_bytes = std::int64_t{104} << 20;  // 512 rows of GPT-2's vocabulary
-
-std::int64_t rows_per_chunk(const ModelShape& shape, DType storage) {
-    const std::int64_t fitting =
-        logits_chunk_bytes / (static_cast<std::int64_t>(size_of(storage)) * shape.vocab_rows) / 64 * 64;
+std::int64_t rows_per_chunk(const ModelContext& context) {
+    const ModelShape& shape = context.shape;
+    const std::int64_t row_bytes = static_cast<std::int64_t>(size_of(context.storage)) * shape.vocab_rows;
+    const std::int64_t fitting = context.logits_bytes / row_bytes / 64 * 64;
     return std::clamp<std::int64_t>(fitting, std::min<std::int64_t>(64, shape.rows), shape.rows);
 }
 
 }  // namespace
 
 LossHead::LossHead(const ModelContext& context, HeadWeights weights, device::Arena& workspace)
-    : context_(context),
-      weights_(std::move(weights)),
-      chunk_rows_(rows_per_chunk(context.shape, context.storage)) {
+    : context_(context), weights_(std::move(weights)), chunk_rows_(rows_per_chunk(context)) {
     const ModelShape& s = context.shape;
     const auto take = [&](Shape shape) { return workspace.take(DType::f32, shape); };
     normed_ = workspace.take(context.storage, {s.rows, s.hidden});

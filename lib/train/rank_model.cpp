@@ -27,7 +27,8 @@ model::ModelContext make_context(const config::JobSpec& spec, const parallel::Gr
             spec.model,
             shape,
             static_cast<std::uint64_t>(spec.run.seed),
-            spec.train.dtype == "bf16" ? DType::bf16 : DType::f32};
+            spec.train.dtype == "bf16" ? DType::bf16 : DType::f32,
+            backend.device->is_host() ? model::ModelContext::default_logits_bytes : std::int64_t{1} << 30};
 }
 
 schedule::StageBuffers enough_for_both(schedule::StageBuffers a, const schedule::Program* forward,
