@@ -184,6 +184,8 @@ void fields(FieldTable& f, EvalConfig& c) {
 void fields(FieldTable& f, LogConfig& c) {
     f("every", count(c.every, 0, most_steps), "steps between lines of the log; 0: off");
     f("jsonl", yes_no(c.jsonl), "write metrics.jsonl");
+    f("peak_tflops", count_or_auto(c.peak_tflops, 1, 1000000),
+      "dense peak of one device in TFLOP/s, the denominator of MFU; auto: by the GPU's name, none on a CPU");
 }
 
 void fields(FieldTable& f, JobSpec& c) {

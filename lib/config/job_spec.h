@@ -150,6 +150,7 @@ struct EvalConfig {
 struct LogConfig {
     std::int64_t every = 1;
     bool jsonl = true;
+    AutoInt peak_tflops;  // of one device, for MFU; auto: by the name of the GPU
 
     bool operator==(const LogConfig&) const = default;
 };

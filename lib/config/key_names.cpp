@@ -29,7 +29,7 @@ std::string below(const std::string& section, const std::string& name) {
 }
 
 // Keys of the finished spec that this build does not honour.
-constexpr std::array<const char*, 26> coming_keys = {"run.deterministic",
+constexpr std::array<const char*, 25> coming_keys = {"run.deterministic",
                                                      "run.comm",
                                                      "run.max_minutes",
                                                      "run.share_gpu",
@@ -50,7 +50,6 @@ constexpr std::array<const char*, 26> coming_keys = {"run.deterministic",
                                                      "checkpoint.resume",
                                                      "log.tensorboard",
                                                      "log.trace",
-                                                     "log.peak_tflops",
                                                      "sweep",
                                                      "sweep.axes",
                                                      "sweep.exclude",

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
@@ -27,6 +28,11 @@ double milliseconds(double seconds) {
 
 }  // namespace
 
+double mfu(const StepReport& r) {
+    return r.peak_flops > 0 ? r.model_flops / r.seconds / r.peak_flops
+                            : std::numeric_limits<double>::quiet_NaN();
+}
+
 double bubble_share(const std::vector<RankSplit>& ranks) {
     double sum = 0;
     for (const RankSplit& rank : ranks) sum += rank.step > 0 ? rank.bubble / rank.step : 0;
@@ -41,11 +47,12 @@ std::string clock_text(double seconds) {
 
 std::string step_line(const StepReport& r) {
     const std::size_t width = std::to_string(r.steps).size();
+    const std::string share = r.peak_flops > 0 ? fmt::format(" | mfu {:.1f} %", 100 * mfu(r)) : "";
     return fmt::format(
-        "step {:>{}}/{} | loss {:.6f} | norm {:.4f} | lr {:.2e} | {:.1f} ms | {} tok/s | bubble {:.1f} %",
+        "step {:>{}}/{} | loss {:.6f} | norm {:.4f} | lr {:.2e} | {:.1f} ms | {} tok/s | bubble {:.1f} %{}",
         r.step, width, r.steps, r.loss, r.grad_norm, r.lr, milliseconds(r.seconds),
         grouped(static_cast<std::int64_t>(static_cast<double>(r.step_tokens) / r.seconds)),
-        100 * bubble_share(r.ranks));
+        100 * bubble_share(r.ranks), share);
 }
 
 std::string split_table(const std::vector<RankSplit>& ranks) {
@@ -97,6 +104,7 @@ void MetricsFile::step(const StepReport& r) {
                                      {"step_ms", milliseconds(r.seconds)},
                                      {"tokens_per_s", static_cast<double>(r.step_tokens) / r.seconds},
                                      {"model_flops_per_s", r.model_flops / r.seconds},
+                                     {"mfu", mfu(r)},
                                      {"consumed_samples", r.consumed_samples},
                                      {"consumed_tokens", r.consumed_tokens},
                                      {"bubble", bubble_share(r.ranks)}};

@@ -28,13 +28,18 @@ struct StepReport {
     double seconds = 0;  // slowest rank
     std::int64_t consumed_samples = 0, consumed_tokens = 0, step_tokens = 0;
     double model_flops = 0;        // of the step, in the convention of config/model_facts.h
+    double peak_flops = 0;         // per second, of all devices together; 0: not known
     std::vector<RankSplit> ranks;  // by rank of the job
     std::vector<pipeline::StageTimes> stages;
 };
 
+// Model FLOPs (recompute excluded, the causal half of attention) as a share of the peak; NaN where that is
+// not known.
+double mfu(const StepReport& report);
 // Mean over ranks of bubble / step.
 double bubble_share(const std::vector<RankSplit>& ranks);
-// "step  12/200 | loss 2.345678 | norm 1.234 | lr 3.00e-04 | 123.4 ms | 16,384 tok/s | bubble 11.2 %"
+// "step  12/200 | loss 2.345678 | norm 1.234 | lr 3.00e-04 | 123.4 ms | 16,384 tok/s | bubble 11.2 %", and
+// " | mfu 41.3 %" where the peak is known
 std::string step_line(const StepReport& report);
 // One line per rank, in shares of the step.
 std::string split_table(const std::vector<RankSplit>& ranks);

@@ -17,6 +17,7 @@
 #include "train/assembly.h"
 #include "train/console.h"
 #include "train/metrics.h"
+#include "train/peak_flops.h"
 #include "train/run_directory.h"
 #include "train/run_facts.h"
 #include "train/start_page.h"
@@ -160,6 +161,8 @@ void Run::train_step(std::int64_t step) {
     report.step_tokens = spec_.train.global_batch * spec_.train.seq_len;
     report.model_flops =
         config::flops_per_token(spec_.model, spec_.train.seq_len) * static_cast<double>(report.step_tokens);
+    report.peak_flops =
+        env_.world().size() * peak_flops(assembly_->spec(), assembly_->backend().device->description());
     if (output_) show_step(report);
     if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
         throw NumericError(

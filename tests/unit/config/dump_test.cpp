@@ -75,6 +75,7 @@ const std::map<std::string, std::string> changed = {
     {"eval.batches", "3"},
     {"log.every", "5"},
     {"log.jsonl", "false"},
+    {"log.peak_tflops", "989"},
 };
 
 std::string value_in(JobSpec spec, const std::string& path) {

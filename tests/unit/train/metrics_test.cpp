@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "train/peak_flops.h"
 
 namespace escalier::train {
 namespace {
@@ -48,6 +49,28 @@ TEST(StepLine, SaysStepLossNormRateAndBubble) {
         "step   7/200 | loss 2.345679 | norm 0.5000 | lr 3.00e-04 | 500.0 ms | 2,048 tok/s | bubble 10.0 %");
 }
 
+TEST(StepLine, SaysTheShareOfThePeakWhereThatIsKnown) {
+    StepReport r = report();
+    EXPECT_TRUE(std::isnan(mfu(r)));
+    r.peak_flops = 4e9;  // 1e9 FLOPs in half a second
+    EXPECT_DOUBLE_EQ(mfu(r), 0.5);
+    EXPECT_NE(step_line(r).find("bubble 10.0 % | mfu 50.0 %"), std::string::npos) << step_line(r);
+}
+
+TEST(PeakFlops, IsTheUsersFigureOrThatOfAKnownGpu) {
+    config::JobSpec spec;
+    const std::string h200 = "GPU 0, NVIDIA H200, GPU-1, 139.8 GiB";
+    spec.train.dtype = "bf16";
+    EXPECT_DOUBLE_EQ(peak_flops(spec, h200), 989.4e12);
+    EXPECT_DOUBLE_EQ(peak_flops(spec, "GPU 0, NVIDIA H100 PCIe, GPU-1, 79.1 GiB"), 756e12);
+    EXPECT_EQ(peak_flops(spec, "GPU 0, a new one"), 0);
+    spec.log.peak_tflops = 123;
+    EXPECT_DOUBLE_EQ(peak_flops(spec, h200), 123e12);
+    spec.log.peak_tflops.reset();
+    spec.train.dtype = "fp32";
+    EXPECT_EQ(peak_flops(spec, h200), 0);
+}
+
 TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     const std::string path = ::testing::TempDir() + "metrics_test.jsonl";
     {
@@ -68,6 +91,7 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     ASSERT_EQ(lines.size(), 6u);
     EXPECT_EQ(lines[0]["event"], "start");
     EXPECT_EQ(lines[1]["loss"].get<double>(), report().loss);
+    EXPECT_TRUE(lines[1]["mfu"].is_null());
     EXPECT_DOUBLE_EQ(lines[1]["tokens_per_s"].get<double>() * lines[1]["step_ms"].get<double>() / 1e3, 1024);
     EXPECT_EQ(lines[1]["ranks"].size(), 2u);
     EXPECT_TRUE(lines[2]["loss"].is_null());
