@@ -1,87 +1,84 @@
-// Measures every heavy op at a model's shapes beside the matrix library's own rate, in rotation, so that the
-// shares hold on a machine whose speed drifts.
+// Every op of a backend at a model's shapes: its time beside its floor, or its results beside the CPU twin's.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <map>
-#include <memory>
 
-#include "bench_case.h"
+#include "check.h"
+#include "comm/mpi_env.h"
+#include "measure.h"
 
 namespace escalier::bench {
 namespace {
 
-struct Options {
-    std::string model = "124m";
-    std::int64_t batch = 4, sequence = 64;
-    int threads = 1, rounds = 5;
-    double least_ms = 20;  // per case and round
-    bool cpu_time = false;
-    std::string only;
+const std::map<std::string, BenchShape> models = {
+    // batch, sequence, hidden, heads, kv_heads, ffn, vocabulary, gated
+    {"124m", {4, 64, 768, 12, 12, 3072, 50304, false}},
+    {"small", {4, 64, 384, 6, 6, 1536, 50304, false}},
+    {"1558m", {4, 64, 1600, 25, 25, 6400, 50304, false}},
+    {"llama-1b", {4, 64, 2048, 32, 8, 8192, 50304, true}},
+    // Sizes that no block of threads divides, for --check.
+    {"odd", {3, 77, 192, 3, 3, 520, 1003, false}},
+    {"odd-gated", {2, 131, 256, 4, 2, 360, 517, true}},
+    {"odd-wide", {1, 200, 256, 2, 1, 704, 301, true}},
 };
 
-// Wall-clock seconds, or the CPU seconds of this process per thread.
-double now(const Options& options) {
-    if (!options.cpu_time)
-        return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-    return static_cast<double>(std::clock()) / CLOCKS_PER_SEC / options.threads;
+struct Options {
+    std::string model = "124m", device = "cpu", dtype = "auto";
+    std::int64_t batch = 0, sequence = 0;  // 0: the model's
+    int threads = 1;
+    bool check = false;
+    MeasureOptions measure;
+};
+
+CaseSettings settings_of(const Options& options, DType storage) {
+    BenchShape shape = models.at(options.model);
+    if (options.batch) shape.batch = options.batch;
+    if (options.sequence) shape.sequence = options.sequence;
+    constexpr std::int64_t most_head_rows = 4096;
+    return {shape, storage, (shape.vocabulary * shape.hidden / 2 + 3) / 4 * 4,
+            std::min(shape.rows(), most_head_rows)};
 }
 
-// Seconds of one call: the mean over as many calls as fill `least_ms`.
-double seconds_per_call(const BenchCase& item, const OpContext& context, const Options& options) {
-    const double start = now(options);
-    double elapsed = 0;
-    int calls = 0;
-    for (; elapsed * 1e3 < options.least_ms; ++calls) {
-        item.run(context);
-        elapsed = now(options) - start;
-    }
-    return elapsed / calls;
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
-
-void measure(const Options& options, const BenchShape& shape) {
+int run(const Options& options, comm::MpiEnv& env) {
+    config::RunConfig spec;
+    spec.device = options.device;
+    train::Backend backend = train::make_backend(spec, env);
     ComputePool pool(options.threads);
-    const std::size_t per_thread = scratch_bytes(shape);
-    const std::unique_ptr<void, decltype(&std::free)> scratch(
-        std::aligned_alloc(256, per_thread * static_cast<std::size_t>(options.threads)), &std::free);
-    const OpContext context(pool, scratch.get(), per_thread);
-    const BenchCase ceiling = sgemm_ceiling(options.threads);
-    std::vector<BenchCase> cases = gpt2_cases(shape);
-    std::erase_if(cases,
-                  [&](const BenchCase& item) { return item.name.find(options.only) == std::string::npos; });
+    const bool bf16 = options.dtype == "bf16" || (options.dtype == "auto" && options.device == "cuda");
+    const CaseSettings settings = settings_of(options, bf16 ? DType::bf16 : DType::f32);
+    if (!options.measure.json)
+        std::printf("%s, %s, %s, batch %lld x sequence %lld, %d threads\n", options.model.c_str(),
+                    backend.device->description().c_str(), bf16 ? "bf16" : "fp32",
+                    static_cast<long long>(settings.shape.batch),
+                    static_cast<long long>(settings.shape.sequence), options.threads);
+    if (!options.check) {
+        measure_kernels(settings, options.measure, backend, pool);
+        return 0;
+    }
+    const int bad = check_kernels(settings, backend, pool, options.measure.only);
+    std::printf("%d kernels differ from their CPU twins\n", bad);
+    return bad ? 1 : 0;
+}
 
-    std::vector<std::vector<double>> seconds(cases.size()), shares(cases.size());
-    std::vector<double> rates;
-    for (int round = -1; round < options.rounds; ++round) {  // round -1 warms up
-        for (std::size_t i = 0; i < cases.size(); ++i) {
-            const double reference = ceiling.flops / seconds_per_call(ceiling, context, options);
-            const double own = seconds_per_call(cases[i], context, options);
-            if (round < 0) continue;
-            rates.push_back(reference);
-            seconds[i].push_back(own);
-            shares[i].push_back(cases[i].flops / own / reference);
-        }
-    }
-    std::printf("%s, batch %lld x sequence %lld, %d threads; SGEMM ceiling %.1f GFLOP/s (median)\n",
-                options.model.c_str(), static_cast<long long>(shape.batch),
-                static_cast<long long>(shape.sequence), options.threads, median(rates) / 1e9);
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-        const double time = median(seconds[i]);
-        if (cases[i].flops > 0)
-            std::printf("%-34s %9.3f ms %8.1f GFLOP/s %6.1f %% of SGEMM\n", cases[i].name.c_str(), time * 1e3,
-                        cases[i].flops / time / 1e9, 100 * median(shares[i]));
-        else
-            std::printf("%-34s %9.3f ms %8.1f GB/s\n", cases[i].name.c_str(), time * 1e3,
-                        cases[i].bytes / time / 1e9);
-    }
+void add_options(CLI::App& app, Options& options) {
+    std::vector<std::string> names;
+    for (const auto& [name, shape] : models) names.push_back(name);
+    app.add_option("--model", options.model, "shapes of this model")->check(CLI::IsMember(names));
+    app.add_option("--device", options.device, "backend")->check(CLI::IsMember({"cpu", "cuda"}));
+    app.add_option("--dtype", options.dtype, "storage; auto: bf16 on cuda, fp32 on the CPU")
+        ->check(CLI::IsMember({"auto", "fp32", "bf16"}));
+    app.add_option("--batch", options.batch, "samples of a micro-batch")->check(CLI::PositiveNumber);
+    app.add_option("--sequence", options.sequence, "tokens of a sample")->check(CLI::PositiveNumber);
+    app.add_option("--threads", options.threads, "compute threads")->check(CLI::PositiveNumber);
+    app.add_flag("--check", options.check, "compare with the CPU twins instead of measuring");
+    app.add_option("--rounds", options.measure.rounds, "times that all cases are measured in turn")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--min-ms", options.measure.least_ms, "least time per case and round")
+        ->check(CLI::PositiveNumber);
+    app.add_flag("--cpu-time", options.measure.cpu_time,
+                 "count CPU seconds, on a machine that others load too");
+    app.add_flag("--json", options.measure.json, "print one JSON object per case");
+    app.add_option("--only", options.measure.only, "cases whose name contains this text");
 }
 
 }  // namespace
@@ -89,28 +86,19 @@ void measure(const Options& options, const BenchShape& shape) {
 
 int main(int argc, char** argv) {
     using namespace escalier;
-    const std::map<std::string, bench::BenchShape> models = {{"124m", {0, 0, 768, 12, 50304}},
-                                                             {"small", {0, 0, 384, 6, 50304}}};
     bench::Options options;
-    CLI::App app("Speed of the CPU kernels at the shapes of a gpt2 model");
-    app.add_option("--model", options.model, "124m or small")->check(CLI::IsMember({"124m", "small"}));
-    app.add_option("--batch", options.batch, "samples of a micro-batch")->check(CLI::PositiveNumber);
-    app.add_option("--sequence", options.sequence, "tokens of a sample")->check(CLI::PositiveNumber);
-    app.add_option("--threads", options.threads, "compute threads")->check(CLI::PositiveNumber);
-    app.add_option("--rounds", options.rounds, "times that all cases are measured in turn")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--min-ms", options.least_ms, "least time per case and round")->check(CLI::PositiveNumber);
-    app.add_flag("--cpu-time", options.cpu_time, "count CPU seconds, on a machine that others load too");
-    app.add_option("--only", options.only, "measure cases whose name contains this text");
+    CLI::App app("Speed of a backend's kernels at a model's shapes, or their distance from the CPU's");
+    bench::add_options(app, options);
     CLI11_PARSE(app, argc, argv);
-    bench::BenchShape shape = models.at(options.model);
-    shape.batch = options.batch;
-    shape.sequence = options.sequence;
+    if (options.device == "cpu" && options.dtype == "bf16") {
+        std::fprintf(stderr, "bench_kernels: --dtype bf16: the CPU keeps fp32; use fp32 or --device cuda\n");
+        return 2;
+    }
     try {
-        bench::measure(options, shape);
+        comm::MpiEnv env(&argc, &argv);
+        return bench::run(options, env);
     } catch (const Error& error) {
         std::fprintf(stderr, "bench_kernels: %s\n", error.what());
         return static_cast<int>(error.code());
     }
-    return 0;
 }
