@@ -8,11 +8,11 @@
 namespace escalier::kernels::cuda {
 namespace {
 
-constexpr std::int64_t least_elements = 16384, most_blocks = 256;  // of a tensor
+constexpr std::int64_t least_elements = 16384;  // of a block
 constexpr int width = Vector<float>::size;
 
 std::int64_t blocks_for(std::int64_t n) {
-    return std::clamp<std::int64_t>(ceil_div(n, least_elements), 1, most_blocks);
+    return std::clamp<std::int64_t>(ceil_div(n, least_elements), 1, sum_blocks);
 }
 
 // The sum over the piece of x that block `block` of `blocks` has, of f(element), in every thread of the
@@ -86,7 +86,7 @@ __global__ void nonfinite_parts_kernel(double* count, const int* parts, int bloc
 
 void sum_of_squares(const OpContext& context, TensorView sums, std::span<const SumTerm> terms) {
     const cudaStream_t stream = context.queue().stream;
-    auto* parts = context.shared_scratch<double>(static_cast<std::size_t>(tensors_per_launch * most_blocks));
+    auto* parts = context.shared_scratch<double>(sums_scratch_bytes / sizeof(double));
     while (!terms.empty()) {
         SquaresList list{};
         SumPlaces places{};

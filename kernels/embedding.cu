@@ -10,6 +10,7 @@
 #include "kernels/embedding.h"
 
 #include "kernels/common/cuda_chunks.h"
+#include "kernels/common/cuda_scratch.h"
 #include "kernels/common/cuda_twins.h"
 
 namespace escalier::kernels::cuda {
@@ -178,7 +179,7 @@ void embedding_backward(const OpContext& context, TensorView dtable, TensorView 
     ESCALIER_CHECK(rows <= INT32_MAX - tile_tokens, "too many rows");
     if (accumulate == Accumulate::overwrite) fill(context, dtable, 0.0f);
     if (rows == 0) return;
-    auto* order = context.shared_scratch<std::int32_t>(static_cast<std::size_t>(2 * rows));
+    auto* order = context.shared_scratch<std::int32_t>(embedding_scratch_bytes(rows) / sizeof(std::int32_t));
     std::int32_t* sorted = order + rows;
     const cudaStream_t stream = context.queue().stream;
     launch(sort_rows_kernel, ceil_div(rows, 32), row_warps * 32, 0, stream, order, sorted,

@@ -2,10 +2,9 @@
 #pragma once
 
 #include "kernels/common/cuda_chunks.h"
+#include "kernels/common/cuda_scratch.h"
 
 namespace escalier::kernels::cuda {
-
-inline constexpr int tensors_per_launch = 56;  // of 64 bytes at most: a list stays below 4 KB
 
 // Where the blocks of a launch belong: those of tensor i are [first_block[i], first_block[i + 1]).
 struct BlockList {

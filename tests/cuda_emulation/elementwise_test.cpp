@@ -1,11 +1,10 @@
 // CUDA sweeps and sums over whole tensors against their formulas and the CPU twins.
 #include "cuda_fixture.h"
+#include "kernels/common/cuda_scratch.h"
 #include "kernels/common/cuda_twins.h"
 
 namespace escalier::kernels::test {
 namespace {
-
-constexpr std::size_t sums_scratch = 64 * 256 * sizeof(double);
 
 class CudaSweepTest : public testing::TestWithParam<std::tuple<DType, std::int64_t>> {
  protected:
@@ -121,7 +120,7 @@ TEST(CudaSumOfSquaresTest, ManyTensorsInOneCallAsOnTheCpu) {
     cpu_ops().sum_of_squares(Runner(), expected.view(), cpu_terms);
     const auto run = [&] {
         const DeviceTensor sums(Shape{places}, std::vector<double>(static_cast<std::size_t>(places), -1));
-        cuda::sum_of_squares(CudaRunner(sums_scratch), sums.view(), terms);
+        cuda::sum_of_squares(CudaRunner(cuda::sums_scratch_bytes), sums.view(), terms);
         return sums.elements<double>();
     };
     const std::vector<double> out = run();
@@ -144,7 +143,7 @@ TEST(CudaCountNonfiniteTest, CountsNanAndInfinity) {
         const double expected = static_cast<double>(
             std::count_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); }));
         const DeviceTensor x(DType::f32, Shape{n}, values), count(DType::f64, Shape{1});
-        const CudaRunner runner(sums_scratch);
+        const CudaRunner runner(cuda::sums_scratch_bytes);
         cuda::count_nonfinite(runner, count.view(), x.view(), Accumulate::overwrite);
         EXPECT_EQ(count.elements<double>()[0], expected);
         cuda::count_nonfinite(runner, count.view(), x.view(), Accumulate::add);
@@ -153,7 +152,7 @@ TEST(CudaCountNonfiniteTest, CountsNanAndInfinity) {
 }
 
 TEST(CudaElementwiseEdgeTest, EmptyViewsAreNothingToDo) {
-    const CudaRunner runner(sums_scratch);
+    const CudaRunner runner(cuda::sums_scratch_bytes);
     const DeviceTensor x(DType::f32, Shape{0}), y(DType::f32, Shape{0}), count(DType::f64, Shape{1});
     cuda::fill(runner, x.view(), 1.0f);
     cuda::copy(runner, x.view(), y.view());

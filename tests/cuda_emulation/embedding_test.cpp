@@ -1,5 +1,6 @@
 // CUDA embeddings against the order that the contract names, and against the CPU twin bit for bit.
 #include "cuda_fixture.h"
+#include "kernels/common/cuda_scratch.h"
 #include "kernels/common/cuda_twins.h"
 
 namespace escalier::kernels::test {
@@ -28,7 +29,7 @@ class CudaEmbeddingTest : public testing::TestWithParam<std::tuple<DType, Size>>
         const DeviceTensor ids(Shape{s.rows()}, tokens()), d(dtype, Shape{s.rows(), s.columns}, dout);
         const DeviceTensor dtable(DType::f32, Shape{s.vocabulary, s.columns},
                                   accumulate == Accumulate::add ? table : Floats(table.size(), NAN));
-        const CudaRunner runner(static_cast<std::size_t>(2 * s.rows()) * sizeof(int));
+        const CudaRunner runner(cuda::embedding_scratch_bytes(s.rows()));
         cuda::embedding_backward(runner, dtable.view(), ids.view(), d.view(), s.vocab_begin, accumulate);
         return dtable.values();
     }

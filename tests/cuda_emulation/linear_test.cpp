@@ -3,6 +3,7 @@
 #include "cuda_fixture.h"
 #include "kernels/common/cuda_column_sums.h"
 #include "kernels/common/cuda_matmul.h"
+#include "kernels/common/cuda_scratch.h"
 #include "kernels/common/cuda_twins.h"
 #include "tests/unit/kernels/linear_reference.h"
 
@@ -12,10 +13,10 @@ namespace {
 // A runner with products.
 class MatmulRunner {
  public:
-    explicit MatmulRunner(bool deterministic = true)
+    explicit MatmulRunner(std::size_t scratch_bytes = 0, bool deterministic = true)
         : workspace_(DType::u8, Shape{1 << 20}),
           matmul_(workspace_.view().data(), 1 << 20, deterministic),
-          runner_(cuda::column_sum_elements * sizeof(float)) {
+          runner_(scratch_bytes) {
         runner_.queue().matmul = &matmul_;
     }
     operator const OpContext&() const { return runner_; }  // NOLINT(google-explicit-constructor)
@@ -34,6 +35,7 @@ class CudaLinearTest : public testing::TestWithParam<std::tuple<DType, LinearSiz
     const DType dtype = std::get<0>(GetParam());
     const LinearSize s = std::get<1>(GetParam());
     const StorageRounding round{dtype};
+    const std::size_t scratch = cuda::column_sums_scratch_bytes(s.rows, s.n);
     const Floats x = stored(dtype, random_floats(s.rows* s.k, 1));
     const Floats w = random_floats(s.n * s.k, 2, 0.2f), multiplied = stored(dtype, w);
     const Floats bias = random_floats(s.n, 3), dy = stored(dtype, random_floats(s.rows*s.n, 4));
@@ -114,7 +116,7 @@ Numbers<Tracked> rounded_twice(const StorageRounding& round, const Numbers<Track
 }
 
 TEST_P(CudaLinearTest, ForwardMatchesReference) {
-    const MatmulRunner runner;
+    const MatmulRunner runner(scratch);
     const Numbers<Tracked> tx = numbers<Tracked>(x), tw = numbers<Tracked>(multiplied);
     const Numbers<Tracked> product = product_and_bias<Tracked>(s, tx, tw, nullptr);
     for (const BiasType with_bias : {BiasType::none, BiasType::floats, BiasType::stored}) {
@@ -132,7 +134,7 @@ TEST_P(CudaLinearTest, ForwardMatchesReference) {
 }
 
 TEST_P(CudaLinearTest, BackwardInputMatchesReference) {
-    const MatmulRunner runner;
+    const MatmulRunner runner(scratch);
     const Numbers<Tracked> dx = linear_input_gradient(s, dy, multiplied);
     expect_near(backward_input(runner, Epilogue::none, Accumulate::overwrite), round(dx), "dx");
     Numbers<Tracked> with_gelu, added;
@@ -146,7 +148,7 @@ TEST_P(CudaLinearTest, BackwardInputMatchesReference) {
 }
 
 TEST_P(CudaLinearTest, BackwardWeightMatchesReference) {
-    const MatmulRunner runner;
+    const MatmulRunner runner(scratch);
     Numbers<Tracked> dweight = linear_weight_gradient(s, dy, x), dbias(static_cast<std::size_t>(s.n));
     for (std::size_t i = 0; i < dy.size(); ++i) dbias[i % dbias.size()] += Tracked(dy[i]);
     const WeightGradients out = backward_weight(runner, Accumulate::overwrite);
@@ -161,13 +163,13 @@ TEST_P(CudaLinearTest, BackwardWeightMatchesReference) {
 
 TEST_P(CudaLinearTest, SameBitsInAnyOrder) {
     for (const bool deterministic : {true, false}) {
-        const MatmulRunner runner(deterministic);
+        const MatmulRunner runner(scratch, deterministic);
         expect_same_bits_in_any_order([&] { return everything(runner); });
     }
 }
 
 TEST_P(CudaLinearTest, AnAlgorithmIsChosenOncePerProduct) {
-    MatmulRunner runner;
+    MatmulRunner runner(scratch);
     everything(runner);
     const std::size_t chosen = runner.matmul().chosen();
     EXPECT_GE(chosen, 3u);
@@ -197,7 +199,7 @@ TEST(CudaColumnSumsTest, ManyBlocksAddUp) {
             for (std::size_t i = 0; i < values.size(); ++i)
                 expected[i % expected.size()] += Tracked(values[i]);
             const DeviceTensor x(dtype, {rows, columns}, values), out(DType::f32, {columns});
-            const CudaRunner runner(cuda::column_sum_elements * sizeof(float));
+            const CudaRunner runner(cuda::column_sums_scratch_bytes(rows, columns));
             const auto run = [&] {
                 cuda::add_column_sums(runner, out.view(), x.view(), Accumulate::overwrite);
                 return out.values();

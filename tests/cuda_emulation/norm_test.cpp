@@ -1,6 +1,6 @@
 // CUDA LayerNorm and RMSNorm against the reference.
 #include "cuda_fixture.h"
-#include "kernels/common/cuda_column_sums.h"
+#include "kernels/common/cuda_scratch.h"
 #include "kernels/common/cuda_twins.h"
 #include "tests/unit/kernels/norm_reference.h"
 
@@ -101,8 +101,7 @@ class CudaNormTest : public testing::TestWithParam<std::tuple<DType, bool, NormS
         const DeviceTensor dweight(DType::f32, vector, begin), dbias(DType::f32, vector, begin);
         const DeviceTensor& dx = in_place ? past : own;
         const TensorView beside = residual ? past.view() : TensorView();
-        const std::int64_t parts = cuda::norm_row_cut(rows, columns).blocks * columns;
-        const CudaRunner runner(static_cast<std::size_t>(2 * parts) * sizeof(float));
+        const CudaRunner runner(cuda::column_sums_scratch_bytes(rows, columns));
         if (centre)
             cuda::layernorm_backward(runner, dx.view(), dweight.view(), dbias.view(), beside, d.view(),
                                      in.view(), mean.view(), rstd.view(), gain.view(), accumulate);
