@@ -1,5 +1,5 @@
-// Flash attention backward (Dao 2023) with mma.sync, without atomics: delta, then dk and dv, then dq, each
-// element summed by one warp in a fixed order.
+// Flash attention backward (Dao 2023) with mma.sync, without atomics: statistics of the queries, then dk and
+// dv, then dq, each element summed by one warp in a fixed order.
 //
 // One kernel for both sides. A block owns 128 rows, queries with dout or keys with values, and loops over
 // tiles of the other side, two stages by cp.async. With keys as rows it goes through all query heads of the
@@ -15,19 +15,16 @@
 // peak. Expected share of it on an H200: 18 % (HS 64, T 1024) to 24 % (HS 128, T 4096), that is 25 to 33 % in
 // what is computed.
 #include "kernels/attention.h"
+#include "kernels/attention_causal.h"
 #include "kernels/attention_fma.h"
-#include "kernels/attention_geometry.h"
-#include "kernels/attention_scratch.h"
+#include "kernels/attention_statistics.h"
 #include "kernels/common/cuda_queue.h"
 #include "kernels/common/cuda_twins.h"
-#include "kernels/common/mma_tiles.h"
 
 namespace escalier::kernels::cuda {
 namespace {
 
-// Which side of the scores a block of the grid owns; it loops over the other side.
-enum class Rows { queries, keys };
-
+// `side` is what a block of the grid owns; it loops over the other side.
 template <int head_size, Rows side>
 struct BackwardTiles {
     static constexpr int row_block = 128, stages = 2, inner = 32;
@@ -38,16 +35,16 @@ struct BackwardTiles {
     static constexpr int column_block = side == Rows::queries && head_size == 128 ? 32 : 64;
     static constexpr int row_elements = SharedTile<head_size>::elements(row_block);
     static constexpr int column_elements = SharedTile<head_size>::elements(column_block);
-    static constexpr int statistics = side == Rows::keys ? 2 * column_block : 0;  // floats of a stage
+    static constexpr int statistics = side == Rows::keys ? column_block : 0;  // of a stage
     static constexpr std::size_t shared_bytes =
         (2 * row_elements + stages * 2 * column_elements) * sizeof(__nv_bfloat16) +
-        stages * statistics * sizeof(float);
+        stages * statistics * sizeof(QueryStatistics);
 };
 
 struct BackwardViews {
     __nv_bfloat16* dqkv;
     const __nv_bfloat16 *qkv, *dout;
-    const float *lse, *delta;
+    AttentionStatistics statistics;
 };
 
 // The two operands of one side: queries with dout, or keys with values.
@@ -75,16 +72,6 @@ struct Pair {
     }
 };
 
-// lse in units of log 2 and delta of a query; a query outside the sequence has probabilities 0.
-struct QueryStatistics {
-    float lse, delta;
-    static __device__ __forceinline__ QueryStatistics load(const BackwardViews& views, std::int64_t head,
-                                                           int query, int sequence) {
-        if (query >= sequence) return {INFINITY, 0.0f};
-        return {views.lse[head + query] * log2_of_e, views.delta[head + query]};
-    }
-};
-
 template <int head_size, Rows side>
 struct BackwardShared {
     using Tiles = BackwardTiles<head_size, side>;
@@ -99,9 +86,10 @@ struct BackwardShared {
     __device__ __forceinline__ Tile second_columns(int stage) const {
         return {first_columns(stage).data + Tiles::column_elements};
     }
-    // [2, column_block]: lse and delta, of queries as columns.
-    __device__ __forceinline__ float* statistics(int stage) const {
-        return reinterpret_cast<float*>(first_columns(Tiles::stages).data) + stage * Tiles::statistics;
+    // Of the columns, where they are queries.
+    __device__ __forceinline__ QueryStatistics* statistics(int stage) const {
+        return reinterpret_cast<QueryStatistics*>(first_columns(Tiles::stages).data) +
+               stage * Tiles::statistics;
     }
 };
 
@@ -139,26 +127,22 @@ struct BackwardWarp {
     Accumulator<m_tiles, head_size / 8> first_sums;   // of the scores' gradients times first
     Accumulator<m_tiles, head_size / 8> second_sums;  // of probabilities times second, for keys as rows
 
-    // Scores of this warp's rows, from warp_row, and `inner` columns, from `column`, become probabilities;
-    // dprobabilities become the gradients of scores without their scale.
+    // Scores of this warp's rows become probabilities; dprobabilities become the gradients of scores without
+    // their scale. statistics: of the columns, where they are queries.
     __device__ __forceinline__ void differentiate(Accumulator<m_tiles, n_tiles>& scores,
                                                   Accumulator<m_tiles, n_tiles>& gradients, float scale,
-                                                  const float* statistics, int warp_row, int column) const {
-        const int lane = threadIdx.x % 32;
-        const bool diagonal = keys ? column < warp_row + rows : column + Tiles::inner > warp_row;
+                                                  const QueryStatistics* statistics) const {
 #pragma unroll
         for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
             for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    const int c = 8 * n + lane % 4 * 2 + i % 2, r = 16 * m + i / 2 * 8 + lane / 4;
-                    const float lse = keys ? statistics[c] : of_row[m][i / 2].lse;
-                    const float delta = keys ? statistics[c + Tiles::column_block] : of_row[m][i / 2].delta;
+                    const QueryStatistics query =
+                        keys ? statistics[8 * n + threadIdx.x % 4 * 2 + i % 2] : of_row[m][i / 2];
                     float& p = scores.at[m][n][i];
-                    p = fast_exp2(p * (scale * log2_of_e) - lse);
-                    if (diagonal && (keys ? column + c < warp_row + r : column + c > warp_row + r)) p = 0.0f;
-                    gradients.at[m][n][i] = p * (gradients.at[m][n][i] - delta);
+                    p = fast_exp2(p * (scale * log2_of_e) - query.lse);
+                    gradients.at[m][n][i] = p * (gradients.at[m][n][i] - query.delta);
                 }
     }
     // Adds what the columns from `begin` of a stage, the first of them at `column` of the sequence,
@@ -166,7 +150,7 @@ struct BackwardWarp {
     __device__ __forceinline__ void add_columns(const BackwardShared<head_size, side>& shared, int stage,
                                                 int begin, float scale, int warp_place, int warp_row,
                                                 int column) {
-        if (keys ? column + Tiles::inner <= warp_row : column >= warp_row + rows) return;
+        if (all_masked<side>(warp_row, rows, column, Tiles::inner)) return;
         Accumulator<m_tiles, n_tiles> probabilities, gradients;
         probabilities.clear();
         gradients.clear();
@@ -182,7 +166,9 @@ struct BackwardWarp {
                 load_a(a, shared.second_rows(), warp_place + 16 * m, k);
             },
             shared.second_columns(stage), begin);
-        differentiate(probabilities, gradients, scale, shared.statistics(stage) + begin, warp_row, column);
+        if (some_masked<side>(warp_row, rows, column, Tiles::inner))
+            mask_later_keys<side>(probabilities, warp_row, column);
+        differentiate(probabilities, gradients, scale, shared.statistics(stage) + begin);
         if constexpr (keys) add_product(second_sums, probabilities, shared.second_columns(stage), begin);
         add_product(first_sums, gradients, shared.first_columns(stage), begin);
     }
@@ -200,21 +186,14 @@ __global__ void __launch_bounds__(BackwardTiles<head_size, side>::threads)
     const int thread = static_cast<int>(threadIdx.x);
 
     const auto load_stage = [&](int head, int tile, int stage) {
+        const int first = tile * Tiles::column_block;
         Pair::of<other>(g, views, work.sample, head)
-            .template copy_async<Tiles::column_block, Tiles::threads>(shared.first_columns(stage),
-                                                                      shared.second_columns(stage),
-                                                                      tile * Tiles::column_block, g.sequence);
+            .template copy_async<Tiles::column_block, Tiles::threads>(
+                shared.first_columns(stage), shared.second_columns(stage), first, g.sequence);
+        if (thread < Tiles::statistics / 2)
+            cp_async16(shared.statistics(stage) + 2 * thread,
+                       views.statistics.of_head(g, work.sample, head) + first + 2 * thread);
         cp_async_commit();
-    };
-    // Thread i < 2 column_block moves one number of the queries of a tile.
-    const auto load_statistic = [&](int head, int tile) {
-        const int query = tile * Tiles::column_block + thread % Tiles::column_block;
-        const QueryStatistics of_query =
-            QueryStatistics::load(views, g.statistic(work.sample, head), query, g.sequence);
-        return thread < Tiles::column_block ? of_query.lse : of_query.delta;
-    };
-    const auto keep_statistic = [&](float value, int stage) {
-        if (thread < Tiles::statistics) shared.statistics(stage)[thread] = value;
     };
 
     Pair::of<side>(g, views, work.sample, work.head)
@@ -223,14 +202,12 @@ __global__ void __launch_bounds__(BackwardTiles<head_size, side>::threads)
     load_stage(work.first_head, work.first_tile, 0);
     BackwardWarp<head_size, side> warp;
     if constexpr (keys) {
-        keep_statistic(load_statistic(work.first_head, work.first_tile), 0);
         warp.second_sums.clear();
     } else {
-        const std::int64_t head = g.statistic(work.sample, work.head);
+        const QueryStatistics* rows =
+            views.statistics.of_head(g, work.sample, work.head) + work.warp_row() + thread % 32 / 4;
         for (int m = 0; m < Tiles::m_tiles; ++m)
-            for (int half = 0; half < 2; ++half)
-                warp.of_row[m][half] = QueryStatistics::load(
-                    views, head, work.warp_row() + 16 * m + 8 * half + thread % 32 / 4, g.sequence);
+            for (int half = 0; half < 2; ++half) warp.of_row[m][half] = rows[16 * m + 8 * half];
     }
     warp.first_sums.clear();
     int stage = 0;
@@ -239,16 +216,11 @@ __global__ void __launch_bounds__(BackwardTiles<head_size, side>::threads)
         const int next_head = last ? head + 1 : head, next_tile = last ? work.first_tile : tile + 1;
         cp_async_wait<0>();
         __syncthreads();
-        float next_statistic = 0.0f;
-        if (next_head <= work.last_head) {
-            load_stage(next_head, next_tile, stage ^ 1);
-            if constexpr (keys) next_statistic = load_statistic(next_head, next_tile);
-        }
+        if (next_head <= work.last_head) load_stage(next_head, next_tile, stage ^ 1);
 #pragma unroll 1
         for (int begin = 0; begin < Tiles::column_block; begin += Tiles::inner)
             warp.add_columns(shared, stage, begin, g.scale, work.warp_place, work.warp_row(),
                              tile * Tiles::column_block + begin);
-        if constexpr (keys) keep_statistic(next_statistic, stage ^ 1);
         head = next_head;
         tile = next_tile;
     }
@@ -262,42 +234,6 @@ __global__ void __launch_bounds__(BackwardTiles<head_size, side>::threads)
     store(keys ? g.key(work.sample, work.head) : g.query(work.sample, work.head), shared.first_rows(),
           warp.first_sums, g.scale);
     if constexpr (keys) store(g.value(work.sample, work.head), shared.second_rows(), warp.second_sums, 1.0f);
-}
-
-// delta[sample, head, t] = sum over the head of dout * out. Eight lanes per head, `width` elements at a time.
-template <class S, int width>
-__global__ void delta_kernel(AttentionGeometry g, float* delta, const S* dout, const S* out) {
-    const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 8;
-    const std::int64_t heads = static_cast<std::int64_t>(g.batch) * g.sequence * g.heads;
-    const int lane = threadIdx.x % 8;
-    float sum = 0.0f;
-    if (at < heads)
-        for (int i = lane * width; i < g.head_size; i += 8 * width) {
-            const std::int64_t first = at * g.head_size + i;
-            if constexpr (width == 1) {
-                sum += to_float(dout[first]) * to_float(out[first]);
-            } else {
-                const Vector<S> a = Vector<S>::load(dout + first), b = Vector<S>::load_streaming(out + first);
-#pragma unroll
-                for (int e = 0; e < width; ++e) sum += to_float(a[e]) * to_float(b[e]);
-            }
-        }
-#pragma unroll
-    for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(whole_warp, sum, distance);
-    if (at < heads && lane == 0) {
-        const int head = static_cast<int>(at % g.heads);
-        const std::int64_t row = at / g.heads;
-        delta[g.statistic(static_cast<int>(row / g.sequence), head) + row % g.sequence] = sum;
-    }
-}
-
-template <class S>
-void launch_delta(const OpContext& context, const AttentionGeometry& g, float* delta, const TensorView& dout,
-                  const TensorView& out) {
-    constexpr int block = 256, width = Vector<S>::size;
-    const std::int64_t heads = static_cast<std::int64_t>(g.batch) * g.sequence * g.heads;
-    launch(g.head_size % width == 0 ? delta_kernel<S, width> : delta_kernel<S, 1>, ceil_div(heads * 8, block),
-           dim3(block), 0, context.queue().stream, g, delta, data_as<S>(dout), data_as<S>(out));
 }
 
 template <int head_size, Rows side>
@@ -318,12 +254,10 @@ void attention_backward(const OpContext& context, TensorView dqkv, TensorView do
     ESCALIER_CHECK(out.elements() == batch * sequence * g.out_stride && dout.elements() == out.elements(),
                    "out has another shape");
     ESCALIER_CHECK(lse.elements() == batch * sequence * heads, "lse has another shape");
-    float* delta =
-        context.shared_scratch<float>(attention_scratch_bytes(batch * sequence, heads) / sizeof(float));
-    dispatch_storage(qkv.dtype(), [&]<class S>() { launch_delta<S>(context, g, delta, dout, out); });
+    const AttentionStatistics statistics = attention_statistics(context, g, dout, out, lse);
     const auto on_tensor_cores = [&]<int head_size>() {
         const BackwardViews views{data_as<__nv_bfloat16>(dqkv), data_as<__nv_bfloat16>(qkv),
-                                  data_as<__nv_bfloat16>(dout), data_as<float>(lse), delta};
+                                  data_as<__nv_bfloat16>(dout), statistics};
         launch_backward<head_size, Rows::keys>(context, g, views);
         launch_backward<head_size, Rows::queries>(context, g, views);
     };
@@ -332,7 +266,7 @@ void attention_backward(const OpContext& context, TensorView dqkv, TensorView do
     else if (qkv.dtype() == DType::bf16 && g.head_size == 128)
         on_tensor_cores.template operator()<128>();
     else
-        fma_attention_backward(context, g, dqkv, dout, lse, qkv, delta);
+        fma_attention_backward(context, g, dqkv, dout, qkv, statistics);
 }
 
 }  // namespace escalier::kernels::cuda

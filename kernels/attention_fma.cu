@@ -137,7 +137,7 @@ template <class S>
 struct BackwardViews {
     S* dqkv;
     const S *qkv, *dout;
-    const float *lse, *delta;
+    AttentionStatistics statistics;
 };
 
 // Loads rows [first, first + rows) of queries and dout, or of keys and values.
@@ -195,12 +195,11 @@ __global__ void __launch_bounds__(threads)
                     dot(first_rows.row(warp * warp_rows + r), first_columns.row(lane), g.head_size);
                 const float dprobability =
                     dot(second_rows.row(warp * warp_rows + r), second_columns.row(lane), g.head_size);
-                float probability = 0.0f, gradient = 0.0f;
-                if (key <= query && query < g.sequence) {
-                    const std::int64_t at = g.statistic(sample, keys ? column_head : head) + query;
-                    probability = fast_exp2((product * g.scale - views.lse[at]) * log2_of_e);
-                    gradient = probability * (dprobability - views.delta[at]);
-                }
+                const QueryStatistics of_query =
+                    views.statistics.of_head(g, sample, keys ? column_head : head)[query];
+                const float probability =
+                    key <= query ? fast_exp2(product * (g.scale * log2_of_e) - of_query.lse) : 0.0f;
+                const float gradient = probability * (dprobability - of_query.delta);
                 probabilities[r * column_block + lane] = probability;
                 gradients[r * column_block + lane] = gradient;
             }
@@ -232,13 +231,12 @@ void fma_attention_forward(const OpContext& context, const AttentionGeometry& g,
 }
 
 void fma_attention_backward(const OpContext& context, const AttentionGeometry& g, TensorView dqkv,
-                            TensorView dout, TensorView lse, TensorView qkv, const float* delta) {
+                            TensorView dout, TensorView qkv, const AttentionStatistics& statistics) {
     ESCALIER_CHECK(g.head_size <= max_fma_head_size, "attention takes head sizes up to 256");
     const std::size_t bytes = shared_bytes(2 * row_block + 2 * column_block, 2, g.head_size);
     const cudaStream_t stream = context.queue().stream;
     dispatch_storage(qkv.dtype(), [&]<class S>() {
-        const BackwardViews<S> views{data_as<S>(dqkv), data_as<S>(qkv), data_as<S>(dout), data_as<float>(lse),
-                                     delta};
+        const BackwardViews<S> views{data_as<S>(dqkv), data_as<S>(qkv), data_as<S>(dout), statistics};
         const AttentionOrder by_query(g, g.heads, row_block), by_key(g, g.kv_heads, row_block);
         launch(backward_kernel<S, false>, by_query.grid(), dim3(threads), bytes, stream, g, by_query, views);
         launch(backward_kernel<S, true>, by_key.grid(), dim3(threads), bytes, stream, g, by_key, views);

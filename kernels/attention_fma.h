@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/op_context.h"
-#include "kernels/attention_geometry.h"
+#include "kernels/attention_statistics.h"
 
 namespace escalier::kernels::cuda {
 
@@ -11,8 +11,7 @@ inline constexpr int max_fma_head_size = 256;
 
 void fma_attention_forward(const OpContext& context, const AttentionGeometry& g, TensorView out,
                            TensorView lse, TensorView qkv);
-// delta: rowsum(dout * out) of every row of a head, laid out as lse.
 void fma_attention_backward(const OpContext& context, const AttentionGeometry& g, TensorView dqkv,
-                            TensorView dout, TensorView lse, TensorView qkv, const float* delta);
+                            TensorView dout, TensorView qkv, const AttentionStatistics& statistics);
 
 }  // namespace escalier::kernels::cuda

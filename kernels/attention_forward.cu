@@ -14,11 +14,11 @@
 // 128, T 4096). mma.sync reaches about 62 % of what wgmma does, one exponential per score costs what 128
 // FLOPs of the peak do (with HS 64 as long as both products), and the last wave is not full.
 #include "kernels/attention.h"
+#include "kernels/attention_causal.h"
 #include "kernels/attention_fma.h"
 #include "kernels/attention_geometry.h"
 #include "kernels/common/cuda_queue.h"
 #include "kernels/common/cuda_twins.h"
-#include "kernels/common/mma_tiles.h"
 
 namespace escalier::kernels::cuda {
 namespace {
@@ -92,20 +92,6 @@ struct OnlineSoftmax {
     }
 };
 
-// Scores of keys after their query become -infinity; columns start at `key`, rows at `query`.
-template <int m_tiles, int n_tiles>
-__device__ __forceinline__ void mask_later_keys(Accumulator<m_tiles, n_tiles>& scores, int query, int key) {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int m = 0; m < m_tiles; ++m)
-#pragma unroll
-        for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                if (key + 8 * n + lane % 4 * 2 + i % 2 > query + 16 * m + lane / 4 + i / 2 * 8)
-                    scores.at[m][n][i] = -INFINITY;
-}
-
 template <int head_size>
 __global__ void __launch_bounds__(128)
     forward_kernel(AttentionGeometry g, AttentionOrder order, __nv_bfloat16* out, float* lse,
@@ -151,13 +137,14 @@ __global__ void __launch_bounds__(128)
         __syncthreads();
         if (tile + 1 < tiles) load_stage(tile + 1);
         const int first_key = tile * Tiles::key_block;
-        if (first_key > warp_query + 16 * m_tiles - 1) continue;  // the diagonal's last tile, upper warps
+        if (all_masked<Rows::queries>(warp_query, 16 * m_tiles, first_key, Tiles::key_block)) continue;
         Accumulator<m_tiles, n_tiles> scores;
         scores.clear();
         add_product_transposed(
             scores, [&](std::uint32_t(&a)[4], int m, int k) { load_a(a, query_tile, warp_row + 16 * m, k); },
             key_tile(tile % 2), 0);
-        if (first_key + Tiles::key_block - 1 > warp_query) mask_later_keys(scores, warp_query, first_key);
+        if (some_masked<Rows::queries>(warp_query, 16 * m_tiles, first_key, Tiles::key_block))
+            mask_later_keys<Rows::queries>(scores, warp_query, first_key);
         softmax.update(scores, sums, g.scale * log2_of_e);
         add_product(sums, scores, value_tile(tile % 2), 0);
     }

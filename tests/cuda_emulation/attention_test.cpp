@@ -35,7 +35,7 @@ class CudaAttentionTest : public testing::TestWithParam<Case> {
     };
     Outputs run() const { return run_cuda(dtype, s, qkv, dout); }
     static Outputs run_cuda(DType dtype, const QkvSize& s, const Floats& qkv, const Floats& dout) {
-        const CudaRunner runner(cuda::attention_scratch_bytes(s.rows(), s.heads));
+        const CudaRunner runner(cuda::attention_scratch_bytes(s.batch, s.sequence, s.heads));
         const DeviceTensor in(dtype, s.qkv(), qkv), d(dtype, s.out(), dout);
         const DeviceTensor out(dtype, s.out()), lse(DType::f32, s.lse()), dqkv(dtype, s.qkv());
         cuda::attention_forward(runner, out.view(), lse.view(), in.view(), s.batch, s.sequence, s.heads,
