@@ -94,7 +94,8 @@ __global__ void __launch_bounds__(most_threads)
     finish_kernel(float* losses, S* logits, const float* statistics, std::int64_t ranks,
                   const std::int32_t* targets, std::int64_t columns, std::int64_t vocab_begin,
                   std::int64_t valid, const float* scale_at, bool gradient) {
-    const std::int64_t row = blockIdx.x;
+    // Backwards: the last rows that statistics have read may still be in the cache.
+    const std::int64_t row = gridDim.x - 1 - blockIdx.x;
     const bool counted = targets[row] >= 0;
     const RowTotal total = combine(statistics + row * 3, ranks, std::int64_t{gridDim.x} * 3);
     if (threadIdx.x == 0) losses[row] = counted ? logf(total.sum) + total.maximum - total.target_logit : 0.0f;
