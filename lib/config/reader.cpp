@@ -1,5 +1,9 @@
 #include "config/reader.h"
 
+#include <yaml-cpp/eventhandler.h>
+
+#include <sstream>
+
 #include "config/key_names.h"
 
 namespace escalier::config {
@@ -38,6 +42,29 @@ std::string syntax_words(const std::string& message) {
     return message;
 }
 
+// Counts documents and forgets what is in them.
+class Documents final : public YAML::EventHandler {
+ public:
+    int count = 0;
+    YAML::Mark last;
+
+ private:
+    void OnDocumentStart(const YAML::Mark& mark) override {
+        ++count;
+        last = mark;
+    }
+    void OnDocumentEnd() override {}
+    void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+    void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+    void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+    void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                         YAML::EmitterStyle::value) override {}
+    void OnSequenceEnd() override {}
+    void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                    YAML::EmitterStyle::value) override {}
+    void OnMapEnd() override {}
+};
+
 }  // namespace
 
 std::optional<YAML::Node> parse_yaml(const std::string& text, const Place& place, Problems& problems) {
@@ -47,12 +74,18 @@ std::optional<YAML::Node> parse_yaml(const std::string& text, const Place& place
     }
     if (!refuse_tabs(text, place, problems)) return std::nullopt;
     try {
-        const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-        if (documents.size() > 1) {
-            problems.add(place.at(documents[1].Mark()), "", "found a second YAML document (---), wanted one");
+        // Two at most: of some faulty texts (a directive without its document) yaml-cpp 0.7 reads without
+        // end.
+        std::istringstream stream(text);
+        YAML::Parser parser(stream);
+        Documents documents;
+        while (documents.count < 2 && parser.HandleNextDocument(documents)) {
+        }
+        if (documents.count > 1) {
+            problems.add(place.at(documents.last), "", "found a second YAML document (---), wanted one");
             return std::nullopt;
         }
-        return documents.empty() ? YAML::Node(YAML::NodeType::Null) : documents[0];
+        return YAML::Load(text);
     } catch (const YAML::Exception& error) {
         problems.add(place.at(error.mark), "", "not valid YAML: " + syntax_words(error.msg));
         return std::nullopt;
