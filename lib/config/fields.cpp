@@ -54,9 +54,17 @@ void fields(FieldTable& f, RunConfig& c) {
     f("dir", text(c.dir), "folder of all runs; this run's own folder is dir/name");
     f("seed", count(c.seed, 0, std::numeric_limits<std::int64_t>::max()),
       "seed of initial weights, dropout and sample order");
-    f("device", one_of(c.device, {"auto", "cpu"}), "where to compute; this build has the CPU backend");
+    f("device", one_of(c.device, {"auto", "cpu", "cuda"}),
+      "where to compute; auto: cuda where every rank finds a GPU, else cpu");
     f("threads", count_or_auto(c.threads, 1, 4096),
       "compute threads per rank; auto: cores allowed / ranks on the node");
+    f("deterministic", yes_no(c.deterministic),
+      "results are equal bit for bit run to run (cuda: sums over ranks in rank order; false may be faster)");
+    f("comm", one_of(c.comm, {"auto", "mpi", "nccl", "staged"}),
+      "what moves tensors between ranks; auto: mpi on the CPU, nccl between GPUs, staged (through host "
+      "memory) "
+      "where ranks share one");
+    f("share_gpu", yes_no(c.share_gpu), "several ranks may use one GPU, in turn (cuda)");
     f("comm_timeout_s", count(c.comm_timeout_s, 1, 86400),
       "seconds without an answer from a rank until the job is ended");
     f("cuda_graphs", yes_no(c.cuda_graphs),
@@ -137,7 +145,8 @@ void fields(FieldTable& f, TrainConfig& c) {
     f("global_batch", count_or_auto(c.global_batch, most_samples),
       "samples per step over all replicas; auto: micro_batch x dp");
     f("steps", count(c.steps, 1, most_steps), "optimizer updates");
-    f("dtype", one_of(c.dtype, {"auto", "fp32"}), "type of weights and activations; auto: fp32 on the CPU");
+    f("dtype", one_of(c.dtype, {"auto", "fp32", "bf16"}),
+      "type of activations and of the weights that products read; auto: fp32 on the CPU, bf16 on GPUs");
     f("recompute", RecomputeField{&c}, "what the backward pass computes anew instead of keeping it");
 }
 

@@ -16,8 +16,11 @@ struct RunConfig {
     std::string name = "auto";  // auto: the stem of the job file
     std::string dir = "runs";   // run directory = dir/name
     std::int64_t seed = 1234;
-    std::string device = "auto";  // auto | cpu
+    std::string device = "auto";  // auto | cpu | cuda
     AutoInt threads;              // compute threads per rank; auto: allowed cores / local ranks
+    bool deterministic = true;
+    std::string comm = "auto";  // auto | mpi | nccl | staged
+    bool share_gpu = false;
     std::int64_t comm_timeout_s = 120;
     bool cuda_graphs = true;  // actions are recorded once and replayed
 
@@ -93,7 +96,7 @@ struct TrainConfig {
     std::int64_t micro_batch = 1;
     std::int64_t global_batch = 0;  // auto: micro_batch * dp
     std::int64_t steps = 100;
-    std::string dtype = "auto";  // auto | fp32
+    std::string dtype = "auto";  // auto | fp32 | bf16
     // none | attention | full, {every: k} (full over groups of k layers), or one entry per stage. Resolved:
     // one per stage.
     std::vector<Recompute> recompute = {Recompute::none};

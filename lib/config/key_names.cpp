@@ -133,11 +133,8 @@ Suggestion suggest(const std::string& path, const FieldTable& table) {
     return {(known.empty() ? "known here: " : "known in " + known + ": ") + list(table.names_in(known)), ""};
 }
 
-std::string choice_hint(const std::string& path, const std::string& value,
-                        const std::vector<std::string>& choices) {
-    if (path == "run.device" && plain(value) == "cuda")
-        return "this build has no CUDA backend; use cpu or auto";
-    static constexpr std::array<std::array<const char*, 2>, 14> synonyms = {
+std::string choice_hint(const std::string& value, const std::vector<std::string>& choices) {
+    static constexpr std::array<std::array<const char*, 2>, 17> synonyms = {
         {{"afab", "gpipe"},
          {"interleaved1f1b", "interleaved"},
          {"interleaved_1f1b", "interleaved"},
@@ -148,6 +145,9 @@ std::string choice_hint(const std::string& path, const std::string& value,
          {"fill_drain", "gpipe"},
          {"float32", "fp32"},
          {"float", "fp32"},
+         {"bfloat16", "bf16"},
+         {"gpu", "cuda"},
+         {"gloo", "mpi"},
          {"inverse_square_root", "inverse_sqrt"},
          {"selective", "attention"},
          {"adam", "adamw"},

@@ -17,9 +17,8 @@ struct Suggestion {
 // path: the unknown key; table: what may be written at its place.
 Suggestion suggest(const std::string& path, const FieldTable& table);
 
-// A hint for a value that is none of the choices of key `path`; "" if there is none.
-std::string choice_hint(const std::string& path, const std::string& value,
-                        const std::vector<std::string>& choices);
+// A hint for a value that is none of the choices; "" if there is none.
+std::string choice_hint(const std::string& value, const std::vector<std::string>& choices);
 
 // Every foreign or coming name of the tables, for the test that each points at a key that exists.
 struct ForeignName {

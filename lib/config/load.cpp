@@ -41,7 +41,7 @@ void read_preset(const std::string& name, const std::string& place, Reader& read
     }
     std::string list;
     for (const std::string& preset : preset_names()) list += (list.empty() ? "" : ", ") + preset;
-    const std::string hint = choice_hint("model.preset", name, preset_names());
+    const std::string hint = choice_hint(name, preset_names());
     problems.add(place, "model.preset",
                  "found " + name + ", wanted one of " + list + (hint.empty() ? "" : " (" + hint + ")"));
     problems.doubt("model");

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "config/device_rules.h"
 #include "config/model_facts.h"
 #include "config/number_text.h"
 #include "config/pipeline_rules.h"
@@ -17,7 +18,8 @@ namespace {
 
 class Validator : RuleBook {
  public:
-    Validator(Job& job, std::int64_t ranks, Problems& problems) : RuleBook(job, problems), ranks_(ranks) {}
+    Validator(Job& job, std::int64_t ranks, Problems& problems)
+        : RuleBook(job, problems), job_(job), ranks_(ranks) {}
 
     // pipeline_rules: what comes after the batch.
     void run(const std::function<void()>& pipeline_rules) {
@@ -30,8 +32,7 @@ class Validator : RuleBook {
         totals();
         rates();
         data();
-        spec_.run.device = "cpu";
-        spec_.train.dtype = "fp32";
+        apply_device_rules(job_, problems_);
     }
 
  private:
@@ -282,6 +283,7 @@ class Validator : RuleBook {
         return count >= 1 && count <= 3;
     }
 
+    Job& job_;
     std::int64_t ranks_;
 };
 

@@ -1,8 +1,9 @@
 // Resolves every `auto` of a spec for a number of ranks, and refuses what does not fit, all of it at once.
 //
-// Resolved: dp, seq_len, global_batch, decay_steps, device, dtype, the model's sizes, chunks; layout as an
-// explicit list with one entry per stage; recompute with one entry per stage. run.threads stays auto: only
-// the node knows its cores; pipeline.group too: it may mean groups of unequal sizes.
+// Resolved: dp, seq_len, global_batch, decay_steps, the model's sizes, chunks; layout as an explicit list
+// with one entry per stage; recompute with one entry per stage. run.device and run.threads stay auto: only
+// the node knows its GPUs and cores (device_rules.h says what follows from the device); pipeline.group too:
+// it may mean groups of unequal sizes.
 #pragma once
 
 #include "config/load.h"

@@ -209,7 +209,7 @@ bool ValueReader::read_value(const TextField& f, const Field& field, const YAML:
     if (!f.rule.choices.empty()) {
         bool known = false;
         for (const std::string& choice : f.rule.choices) known = known || choice == value.text;
-        if (!known) return fail(node, field, choice_hint(field.path, value.text, f.rule.choices));
+        if (!known) return fail(node, field, choice_hint(value.text, f.rule.choices));
     }
     *f.at = value.text;
     return true;
@@ -219,7 +219,7 @@ bool ValueReader::read_value(const ArchField& f, const Field& field, const YAML:
     Scalar value;
     if (!scalar(node, field, value)) return false;
     if (value.text != "gpt2" && value.text != "llama")
-        return fail(node, field, choice_hint(field.path, value.text, {"gpt2", "llama"}));
+        return fail(node, field, choice_hint(value.text, {"gpt2", "llama"}));
     *f.at = value.text == "gpt2" ? Arch::gpt2 : Arch::llama;
     return true;
 }
@@ -240,7 +240,7 @@ bool ValueReader::read_value(const LayoutField& f, const Field& field, const YAM
     Scalar value;
     if (!scalar(node, field, value)) return false;
     if (value.text != "balanced" && value.text != "even")
-        return fail(node, field, choice_hint(field.path, value.text, {"balanced", "even"}));
+        return fail(node, field, choice_hint(value.text, {"balanced", "even"}));
     f.at->layout = value.text;
     f.at->layers_per_stage.clear();
     return true;
@@ -265,7 +265,7 @@ bool ValueReader::recompute_entry(const YAML::Node& node, const Field& field, Re
     } else if (value.text == "full") {
         kind = Recompute::full;
     } else {
-        return fail(node, field, choice_hint(field.path, value.text, {"none", "attention", "full"}));
+        return fail(node, field, choice_hint(value.text, {"none", "attention", "full"}));
     }
     return true;
 }

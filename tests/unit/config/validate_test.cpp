@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "config/device_rules.h"
 #include "config_test_support.h"
 
 namespace escalier::config {
@@ -32,8 +33,6 @@ TEST(Resolve, FillsEveryAuto) {
     EXPECT_EQ(spec.train.global_batch, 6);
     EXPECT_EQ(spec.micro_batches(), 1);
     EXPECT_EQ(spec.train.recompute.size(), 2u);
-    EXPECT_EQ(spec.train.dtype, "fp32");
-    EXPECT_EQ(spec.run.device, "cpu");
     EXPECT_EQ(spec.lr.decay_steps, 70);
     EXPECT_EQ(spec.pipeline.layout, "");
     EXPECT_EQ(spec.pipeline.layers_per_stage, (std::vector<std::int64_t>{2, 2}));
@@ -50,6 +49,24 @@ TEST(Resolve, AutoValuesFollowOthers) {
               (std::vector<std::int64_t>{3, 1}));
     EXPECT_EQ(resolved(llama, 1, {"model.head_dim=16"}).model.head_dim, 16);
     EXPECT_EQ(resolved(n0, 1).run.threads, std::nullopt);
+}
+
+TEST(Resolve, TypeAndTransportFollowTheDevice) {
+    const auto expect = [](const JobSpec& spec, const std::string& device, const std::string& comm,
+                           const std::string& dtype) {
+        EXPECT_EQ(spec.run.device, device);
+        EXPECT_EQ(spec.run.comm, comm);
+        EXPECT_EQ(spec.train.dtype, dtype);
+    };
+    expect(resolved(n0, 1), "auto", "auto", "auto");  // only the node knows
+    expect(resolved(n0, 1, {"run.device=cpu"}), "cpu", "mpi", "fp32");
+    expect(resolved(n0, 1, {"run.device=cuda"}), "cuda", "auto", "bf16");
+    expect(resolved(n0, 1, {"run.device=cuda", "train.dtype=fp32"}), "cuda", "auto", "fp32");
+    expect(resolved(n0, 1, {"train.dtype=bf16", "run.comm=staged"}), "auto", "staged", "bf16");
+    expect(on_device(resolved(n0, 1), "cpu", "mpi"), "cpu", "mpi", "fp32");
+    expect(on_device(resolved(n0, 1), "cuda", "staged"), "cuda", "staged", "bf16");
+    EXPECT_EQ(message_of([&] { on_device(resolved(n0, 1, {"train.dtype=bf16"}), "cpu", "mpi"); }),
+              fault(n0, 1, {"run.device=cpu", "train.dtype=bf16"}).substr(std::string("--set: ").size()));
 }
 
 struct Rule {
@@ -76,6 +93,16 @@ TEST_P(Rules, RefuseWithValuesAndAWayOut) {
     const FieldTable table = table_of(spec);
     EXPECT_TRUE(said == "accepted" || table.find(key) || table.find_section(key)) << said;
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Device, Rules,
+    ::testing::Values(Rule{1,
+                           n0,
+                           {"run.device=cpu", "train.dtype=bf16"},
+                           "train.dtype: found bf16, but run.device cpu computes in fp32 alone"},
+                      Rule{1, n0, {"run.device=cpu", "run.comm=nccl"}, "run.comm: found nccl"},
+                      Rule{1, n0, {"run.device=cpu", "run.comm=staged"}, "wanted auto or mpi"},
+                      Rule{1, n0, {"run.device=cuda", "run.comm=mpi"}, "wanted auto, nccl or staged"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Grid, Rules,
