@@ -54,7 +54,7 @@ AsyncReduceQueue::~AsyncReduceQueue() {
 }
 
 std::unique_ptr<AllReduce> AsyncReduceQueue::make(TensorView x, TensorView scratch) {
-    ESCALIER_CHECK(can_combine(Combine::sum, x.dtype()), "only f32 and f64 are summed");
+    ESCALIER_CHECK(can_combine(Combine::sum, x.dtype()), "only f32, f64 and bf16 are summed");
     ESCALIER_CHECK(scratch.elements() >= scratch_elements(x.elements()), "scratch is too small");
     return std::make_unique<Operation>(*this, x, scratch);
 }

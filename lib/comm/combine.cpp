@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "core/bfloat16.h"
 #include "core/check.h"
 
 namespace escalier::comm {
@@ -57,10 +58,26 @@ void combine_typed(void* out, const void* const* sources, int count, std::int64_
         combine_many(static_cast<T*>(out), sources, count, elements, op);
 }
 
+// In float, rounded once at the end.
+void sum_bfloat16(BFloat16* out, const void* const* sources, int count, std::int64_t elements) {
+    constexpr std::int64_t block = 1024;
+    float sum[block];
+    for (std::int64_t begin = 0; begin < elements; begin += block) {
+        const std::int64_t length = std::min(block, elements - begin);
+        const auto source = [&](int s) { return static_cast<const BFloat16*>(sources[s]) + begin; };
+        for (std::int64_t i = 0; i < length; ++i) sum[i] = to_float(source(0)[i]);
+        for (int s = 1; s < count; ++s) {
+            const BFloat16* x = source(s);
+            for (std::int64_t i = 0; i < length; ++i) sum[i] += to_float(x[i]);
+        }
+        for (std::int64_t i = 0; i < length; ++i) out[begin + i] = to_bfloat16(sum[i]);
+    }
+}
+
 }  // namespace
 
 bool can_combine(Combine combine, DType dtype) {
-    return combine == Combine::sum ? dtype == DType::f32 || dtype == DType::f64
+    return combine == Combine::sum ? dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16
                                    : dtype == DType::f64 || dtype == DType::i32;
 }
 
@@ -69,6 +86,8 @@ void combine_in_order(Combine combine, DType dtype, void* destination, const voi
     ESCALIER_CHECK(can_combine(combine, dtype), "this reduction does not exist for this element type");
     if (combine == Combine::sum && dtype == DType::f32)
         combine_typed<float>(destination, sources, count, elements, Sum<float>{});
+    else if (combine == Combine::sum && dtype == DType::bf16)
+        sum_bfloat16(static_cast<BFloat16*>(destination), sources, count, elements);
     else if (combine == Combine::sum)
         combine_typed<double>(destination, sources, count, elements, Sum<double>{});
     else if (dtype == DType::f64)

@@ -30,7 +30,8 @@ class Communicator {
     virtual int size() const = 0;
 
     // Blocking collectives; every rank of the group calls them in the same order.
-    virtual void all_reduce_sum(TensorView x, const char* label) = 0;  // f32 or f64, in place, in rank order
+    virtual void all_reduce_sum(TensorView x,
+                                const char* label) = 0;  // f32, f64 or bf16, in place, in rank order
     virtual void all_reduce_max(TensorView x, const char* label) = 0;  // f64 or i32
     virtual void all_gather(TensorView out, TensorView in,
                             const char* label) = 0;  // out: size() x in, by rank

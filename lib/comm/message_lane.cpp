@@ -39,7 +39,16 @@ struct Job {
 };
 
 MPI_Datatype mpi_type(DType dtype) {
-    return dtype == DType::f32 ? MPI_FLOAT : dtype == DType::f64 ? MPI_DOUBLE : MPI_INT;
+    switch (dtype) {
+        case DType::f32:
+            return MPI_FLOAT;
+        case DType::f64:
+            return MPI_DOUBLE;
+        case DType::bf16:
+            return MPI_UINT16_T;
+        default:
+            return MPI_INT;
+    }
 }
 
 // One chunk at a time, in up to two phases.

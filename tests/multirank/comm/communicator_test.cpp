@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/mpi_communicator.h"
+#include "core/bfloat16.h"
 #include "core/rng.h"
 #include "tests/harness/multirank_main.h"
 
@@ -23,6 +24,11 @@ T value(int rank, std::int64_t index) {
     const PhiloxBlock block = philox(static_cast<std::uint64_t>(rank), 7, static_cast<std::uint64_t>(index));
     const double magnitude = std::pow(10.0, static_cast<double>(block[1] % 9) - 4.0);
     return static_cast<T>((uniform(block[0]) - 0.5) * magnitude);
+}
+
+template <>
+BFloat16 value<BFloat16>(int rank, std::int64_t index) {
+    return to_bfloat16(value<float>(rank, index));
 }
 
 template <class T>
@@ -42,6 +48,26 @@ std::vector<T> sum_in_rank_order(int ranks, std::int64_t elements) {
     return sum;
 }
 
+// In float, rounded once.
+template <>
+std::vector<BFloat16> sum_in_rank_order<BFloat16>(int ranks, std::int64_t elements) {
+    std::vector<BFloat16> sum(static_cast<std::size_t>(elements));
+    for (std::int64_t i = 0; i < elements; ++i) {
+        float exact = to_float(value<BFloat16>(0, i));
+        for (int r = 1; r < ranks; ++r) exact += to_float(value<BFloat16>(r, i));
+        sum[static_cast<std::size_t>(i)] = to_bfloat16(exact);
+    }
+    return sum;
+}
+
+template <class T>
+T shown(T x) {
+    return x;
+}
+float shown(BFloat16 x) {
+    return to_float(x);
+}
+
 template <class T>
 TensorView view(std::vector<T>& x) {
     return TensorView(x.data(), dtype_of<T>(), Shape{static_cast<std::int64_t>(x.size())});
@@ -52,7 +78,7 @@ void expect_same_bits(const std::vector<T>& a, const std::vector<T>& b, const st
     ASSERT_EQ(a.size(), b.size());
     for (std::size_t i = 0; i < a.size(); ++i)
         ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(T)), 0)
-            << what << ", element " << i << ": " << a[i] << " and " << b[i];
+            << what << ", element " << i << ": " << shown(a[i]) << " and " << shown(b[i]);
 }
 
 struct Way {
@@ -100,6 +126,7 @@ TEST_P(CommunicatorTest, SumsInRankOrder) {
     for (const std::int64_t elements : lengths) {
         expect_sum<float>(elements);
         expect_sum<double>(elements);
+        expect_sum<BFloat16>(elements);
     }
 }
 
@@ -130,6 +157,15 @@ TEST_P(CommunicatorTest, BackgroundSumsEqualBlockingOnes) {
         for (std::size_t i = 0; i < tensors.size(); ++i)
             expect_same_bits(tensors[i], sum_in_rank_order<float>(size_, lengths[i]), way_.name);
     }
+}
+
+TEST_P(CommunicatorTest, BackgroundSumsOfBFloat16RoundOnce) {
+    std::vector<BFloat16> x = values<BFloat16>(rank_, 70000);
+    std::vector<BFloat16> scratch(static_cast<std::size_t>(world_->all_reduce_scratch_elements(70000)));
+    const auto sum = world_->make_all_reduce(view(x), view(scratch));
+    sum->start();
+    sum->wait("background sum");
+    expect_same_bits(x, sum_in_rank_order<BFloat16>(size_, 70000), way_.name);
 }
 
 TEST_P(CommunicatorTest, BackgroundSumsFinishWithoutPolls) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/bfloat16.h"
 #include "core/error.h"
 
 namespace escalier::comm {
@@ -25,6 +26,18 @@ TEST(Combine, AddsInTheOrderOfTheSources) {
         combine_in_order(Combine::sum, DType::f32, a.data(), sources, 2, elements);
         EXPECT_EQ(a, std::vector<float>(n, 0.0f));
     }
+}
+
+TEST(Combine, BFloat16IsSummedInFloatAndRoundedOnce) {
+    // 256 + 1 = 257 is 256 in bfloat16: adding pairs would lose both ones.
+    const auto all = [](float x) { return std::vector<BFloat16>(1500, to_bfloat16(x)); };
+    const std::vector<BFloat16> large = all(256), one = all(1);
+    std::vector<BFloat16> out = all(0);
+    const void* sources[] = {large.data(), one.data(), one.data()};
+    combine_in_order(Combine::sum, DType::bf16, out.data(), sources, 3, 1500);
+    for (const BFloat16 x : out) EXPECT_EQ(to_float(x), 258);
+    combine_in_order(Combine::sum, DType::bf16, out.data(), sources, 2, 1500);
+    for (const BFloat16 x : out) EXPECT_EQ(to_float(x), 256);
 }
 
 TEST(Combine, MaximumIsNaNIfAnyIs) {
@@ -49,7 +62,7 @@ TEST(Combine, RefusesOtherTypes) {
     EXPECT_FALSE(can_combine(Combine::max, DType::f32));
     float x = 0;
     const void* sources[] = {&x};
-    EXPECT_THROW(combine_in_order(Combine::sum, DType::bf16, &x, sources, 1, 1), InternalError);
+    EXPECT_THROW(combine_in_order(Combine::max, DType::bf16, &x, sources, 1, 1), InternalError);
 }
 
 }  // namespace
