@@ -231,6 +231,10 @@ void MpiEnv::wait_until(const char* label, const std::function<bool()>& done) {
     comm::wait_until(*state_->watchdog, label, -1, done);
 }
 
+Progress& MpiEnv::progress() {
+    return *state_->progress;
+}
+
 double MpiEnv::clock_offset(Communicator& group) {
     const auto& mpi = dynamic_cast<MpiCommunicator&>(group);
     if (mpi.size() == 1 || mpi.shares_memory()) return 0;

@@ -11,6 +11,7 @@
 namespace escalier::comm {
 
 struct CommOptions;
+class Progress;
 
 struct RankPlace {
     std::string host;
@@ -57,6 +58,9 @@ class MpiEnv {
 
     // Waits until `done` says true, which it is asked again and again; the watchdog's limit holds.
     void wait_until(const char* label, const std::function<bool()>& done);
+
+    // For transports: comm's thread polls what they have under way.
+    Progress& progress();
 
     // Seconds to add to this rank's clock to read that of rank 0 of `group`; 0 on one host. Collective.
     double clock_offset(Communicator& group);
