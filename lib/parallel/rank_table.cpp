@@ -16,6 +16,7 @@ struct Wire {
     int cores = 1;
     int node_cores = 1;
     int threads = 1;
+    char device[160] = "";
 };
 
 // "0, 7", long lists cut in the middle
@@ -32,12 +33,17 @@ std::string stages_text(const std::vector<int>& stages) {
     return text;
 }
 
-std::string line_of(const RankRow& row, int host_width) {
+std::string padded(std::string text, std::size_t width) {
+    return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
+}
+
+std::string line_of(const RankRow& row, int host_width, std::size_t stages_width) {
     char text[256];
     std::snprintf(text, sizeof text, "%5d  %-*s  %5d  %5d  %7d  %3d  %3d  %3d  ", row.rank, host_width,
                   row.host.c_str(), row.local_rank, row.cores, row.threads, row.place.tp_rank,
                   row.place.pp_rank, row.place.dp_rank);
-    return text + stages_text(row.stages);
+    if (row.device.empty()) return text + stages_text(row.stages);
+    return text + padded(stages_text(row.stages), stages_width) + "  " + row.device;
 }
 
 std::string list(const std::set<std::string>& names) {
@@ -51,18 +57,25 @@ std::string list(const std::set<std::string>& names) {
 std::string rank_table_text(const std::vector<RankRow>& rows) {
     constexpr std::size_t shown = 64, ends = 16;
     int host_width = 4;
-    for (const RankRow& row : rows) host_width = std::max(host_width, static_cast<int>(row.host.size()));
+    std::size_t stages_width = 6;
+    bool devices = false;
+    for (const RankRow& row : rows) {
+        host_width = std::max(host_width, static_cast<int>(row.host.size()));
+        stages_width = std::max(stages_width, stages_text(row.stages).size());
+        devices = devices || !row.device.empty();
+    }
     host_width = std::min(host_width, 64);
     char heading[256];
     std::snprintf(heading, sizeof heading, "%5s  %-*s  %5s  %5s  %7s  %3s  %3s  %3s  %s", "rank", host_width,
-                  "host", "local", "cores", "threads", "tp", "pp", "dp", "stages");
+                  "host", "local", "cores", "threads", "tp", "pp", "dp",
+                  devices ? padded("stages", stages_width).append("  device").c_str() : "stages");
     std::string text = heading;
     for (std::size_t r = 0; r < rows.size(); ++r) {
         if (rows.size() > shown && r == ends) {
             text += "\n  ... " + std::to_string(rows.size() - 2 * ends) + " more ranks";
             r = rows.size() - ends;
         }
-        text.append("\n").append(line_of(rows[r], host_width));
+        text.append("\n").append(line_of(rows[r], host_width, stages_width));
     }
     return text;
 }
@@ -111,13 +124,14 @@ std::vector<int> stages_of_rank(const schedule::Schedule& schedule, int pp_rank)
 }
 
 RankTable gather_rank_table(comm::Communicator& job, const Grid& grid, const schedule::Schedule& schedule,
-                            const comm::RankPlace& place, int threads) {
+                            const comm::RankPlace& place, int threads, const std::string& device) {
     Wire own;
     std::strncpy(own.host, place.host.c_str(), sizeof own.host - 1);
     own.local_rank = place.local_rank;
     own.cores = place.allowed_cores;
     own.node_cores = place.node_cores;
     own.threads = threads;
+    std::strncpy(own.device, device.c_str(), sizeof own.device - 1);
     std::vector<Wire> all(static_cast<std::size_t>(job.size()));
     const auto bytes = static_cast<std::int64_t>(sizeof(Wire));
     job.all_gather(TensorView(all.data(), DType::u8, Shape{bytes * job.size()}),
@@ -127,7 +141,7 @@ RankTable gather_rank_table(comm::Communicator& job, const Grid& grid, const sch
         const Wire& wire = all[static_cast<std::size_t>(rank)];
         const GridPlace at = grid.place_of(rank);
         table.rows.push_back({rank, at, stages_of_rank(schedule, at.pp_rank), wire.host, wire.local_rank,
-                              wire.cores, wire.node_cores, wire.threads});
+                              wire.cores, wire.node_cores, wire.threads, wire.device});
     }
     table.text = rank_table_text(table.rows);
     table.warnings = rank_table_warnings(table.rows, grid);

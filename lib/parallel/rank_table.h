@@ -20,6 +20,7 @@ struct RankRow {
     int cores = 1;       // that this rank may use
     int node_cores = 1;  // that any rank of its host may use
     int threads = 1;     // compute threads
+    std::string device;  // where it computes; empty: on those threads
 };
 
 struct RankTable {
@@ -28,9 +29,10 @@ struct RankTable {
     std::vector<std::string> warnings;  // tensor groups that span hosts, more threads than cores
 };
 
-// Collective over `job`, whose ranks make up the grid; every rank gets the whole table.
+// Collective over `job`, whose ranks make up the grid; every rank gets the whole table. device: as in
+// RankRow.
 RankTable gather_rank_table(comm::Communicator& job, const Grid& grid, const schedule::Schedule& schedule,
-                            const comm::RankPlace& place, int threads);
+                            const comm::RankPlace& place, int threads, const std::string& device = "");
 
 // The stages of a pipeline rank, by chunk; with two copies of the model one of each.
 std::vector<int> stages_of_rank(const schedule::Schedule& schedule, int pp_rank);

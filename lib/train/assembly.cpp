@@ -29,10 +29,10 @@ std::vector<schedule::Program> lowered(const schedule::Schedule& schedule, const
 
 Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
                    const AssemblyOptions& options)
-    : spec_(spec),
+    : backend_(make_backend(spec.run, env)),
+      spec_(settled(spec, backend_, env)),
       schedule_(options.schedule ? *options.schedule : make_schedule(spec)),
       programs_(lowered(schedule_, spec)),
-      backend_(make_backend(spec.run, env)),
       groups_(job, grid_of(spec), static_cast<int>(spec.model.num_kv_heads), parallel::ends_of(schedule_),
               backend_.transport.get()),
       pool_(options.threads) {

@@ -35,9 +35,10 @@ class Assembly {
     Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
              const AssemblyOptions& options);
 
-    const config::JobSpec& spec() const { return spec_; }
+    const config::JobSpec& spec() const { return spec_; }  // with device, transport and type settled
     const parallel::Groups& groups() const { return groups_; }
     Backend& backend() { return backend_; }
+    const Backend& backend() const { return backend_; }
     const schedule::Schedule& schedule() const { return schedule_; }
     const std::vector<schedule::Program>& programs() const { return programs_; }
     const device::Arenas& arenas() const { return *arenas_; }
@@ -45,11 +46,11 @@ class Assembly {
     TrainStep& step() { return *step_; }
 
  private:
+    Backend backend_;
     config::JobSpec spec_;
     schedule::Schedule schedule_;
     std::vector<schedule::Program> programs_;          // one per pipeline rank
     std::vector<schedule::Program> forward_programs_;  // empty without validation
-    Backend backend_;
     parallel::Groups groups_;
     ComputePool pool_;
     std::unique_ptr<device::Arenas> arenas_;

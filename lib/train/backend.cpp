@@ -1,11 +1,37 @@
 #include "train/backend.h"
 
+#include <utility>
+
+#include "config/device_rules.h"
+#include "train/cuda_plugin.h"
+
 namespace escalier::train {
 
 namespace {
 
 std::size_t cpu_scratch_bytes(const kernels::WorkExtent& extent, int threads) {
     return kernels::cpu_scratch_bytes_per_thread(extent) * static_cast<std::size_t>(threads);
+}
+
+Backend cpu_backend(comm::MpiEnv& env, std::string note) {
+    return {device::make_cpu_device(), kernels::cpu_ops(), cpu_scratch_bytes, comm::make_mpi_transport(env),
+            std::move(note)};
+}
+
+// Agrees on whether every rank can use a GPU; throws what the lowest rank that cannot has to say.
+CudaPlugin open_cuda(const config::RunConfig& run, comm::MpiEnv& env) {
+    CudaPlugin plugin;
+    env.agree([&] {
+        if (run.device == "auto" && !worth_looking_for_cuda()) throw DeviceError("no NVIDIA driver here");
+        plugin = open_cuda_plugin();
+        std::string problem;
+        plugin.problem(problem);
+        if (!problem.empty())
+            throw DeviceError("run.device: cuda needs a GPU for every rank, but on rank " +
+                              std::to_string(env.world().rank()) + " (" + env.place().host + ") " + problem +
+                              ". Start it where there are GPUs, or set run.device: cpu.");
+    });
+    return plugin;
 }
 
 }  // namespace
@@ -19,8 +45,23 @@ void Backend::wait(comm::MpiEnv& env, const char* label) {
 }
 
 Backend make_backend(const config::RunConfig& run, comm::MpiEnv& env) {
-    ESCALIER_CHECK(run.device == "cpu", "an unresolved device: " + run.device);
-    return {device::make_cpu_device(), kernels::cpu_ops(), cpu_scratch_bytes, comm::make_mpi_transport(env)};
+    if (run.device == "cpu") return cpu_backend(env, "");
+    CudaPlugin plugin;
+    try {
+        plugin = open_cuda(run, env);
+    } catch (const comm::AgreedError& error) {
+        if (run.device == "cuda") throw;
+        return cpu_backend(env, error.what());
+    }
+    std::unique_ptr<Backend> backend;
+    plugin.make_backend(backend, run, env);
+    return std::move(*backend);
+}
+
+config::JobSpec settled(const config::JobSpec& spec, const Backend& backend, comm::MpiEnv& env) {
+    config::JobSpec out;
+    env.agree([&] { out = config::on_device(spec, backend.device_name(), backend.transport->name()); });
+    return out;
 }
 
 }  // namespace escalier::train

@@ -20,12 +20,20 @@ struct Backend {
     // Bytes of op scratch on this rank (kernels/ops.h).
     std::size_t (*scratch_bytes)(const kernels::WorkExtent& extent, int threads);
     std::unique_ptr<comm::Transport> transport;
+    std::string note = {};  // why the CPU was taken where run.device is auto
 
+    std::string gpu() const { return device->is_host() ? "" : device->description(); }
+    const char* device_name() const { return device->is_host() ? "cpu" : "cuda"; }  // as run.device names it
     // Waits until the device has done all that was queued; what failed in the background is thrown here. The
     // watchdog names the wait `label`.
     void wait(comm::MpiEnv& env, const char* label);
 };
 
+// Collective over the world. run.device: auto takes the GPUs if every rank finds one, else the CPU. All ranks
+// throw alike: DeviceError (69) where cuda is asked for and cannot be had, or ranks and GPUs do not fit.
 Backend make_backend(const config::RunConfig& run, comm::MpiEnv& env);
+
+// The spec with what follows from the backend filled in (config/device_rules.h). Collective.
+config::JobSpec settled(const config::JobSpec& spec, const Backend& backend, comm::MpiEnv& env);
 
 }  // namespace escalier::train

@@ -20,6 +20,7 @@ namespace {
 config::JobSpec inference_spec(const WeightDescription& weights) {
     config::JobSpec spec;
     spec.run.device = "cpu";
+    spec.train.dtype = "fp32";
     spec.model = weights.model;
     spec.parallel.dp = 1;
     spec.train.seq_len = weights.seq_len;

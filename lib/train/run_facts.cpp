@@ -26,6 +26,7 @@ std::string run_facts(const Assembly& assembly, const comm::MpiEnv& env, const p
                         {"local_rank", row.local_rank},
                         {"cores", row.cores},
                         {"threads", row.threads},
+                        {"device", row.device.empty() ? "cpu" : row.device},
                         {"tp_rank", row.place.tp_rank},
                         {"dp_rank", row.place.dp_rank},
                         {"pp_rank", row.place.pp_rank},

@@ -28,6 +28,13 @@ std::string recompute_text(config::Recompute recompute, std::int64_t every) {
     return "";
 }
 
+std::string device_line(const Assembly& assembly) {
+    const config::JobSpec& spec = assembly.spec();
+    const std::string& note = assembly.backend().note;
+    return fmt::format("device    {}{}, {}, tensors between ranks by {}", spec.run.device,
+                       note.empty() ? "" : " (" + note + ")", spec.train.dtype, spec.run.comm);
+}
+
 std::string model_line(const config::ModelConfig& m) {
     return fmt::format(
         "model     {}, {} layers x {} hidden x {} heads{}, ffn {}, vocabulary {}, parameters {}",
@@ -142,6 +149,7 @@ std::string start_page(const Assembly& assembly, comm::Communicator& job, const 
     text += fmt::format("grid      {} (tensor x pipeline x data), {} ranks\n", assembly.groups().grid.text(),
                         assembly.groups().grid.ranks());
     text += rank_table + "\n";
+    text += device_line(assembly) + "\n";
     text += model_line(spec.model) + "\n";
     text += stage_table(assembly, memory) + "\n";
     text += batch_line(spec) + "\n";

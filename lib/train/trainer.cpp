@@ -90,7 +90,7 @@ class Run {
         return every > 0 && (step % every == 0 || step == spec_.train.steps);
     }
 
-    const config::JobSpec& spec_;
+    config::JobSpec spec_;
     comm::MpiEnv& env_;
     const TrainOptions& options_;
     Data data_;
@@ -113,6 +113,7 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
     assembly_options.threads = compute_threads(spec.run, env.place());
     assembly_options.validation = data_.validation != nullptr;
     assembly_ = std::make_unique<Assembly>(spec, env, env.world(), assembly_options);
+    spec_ = assembly_->spec();
     reporter_ = std::make_unique<StepReporter>(*assembly_, env, env.world());
     env.agree([&] {
         if (env.world().rank() == 0) output_ = std::make_unique<Output>(spec, options.dry_run);
@@ -120,9 +121,9 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
 }
 
 void Run::show_start() {
-    const parallel::RankTable ranks =
-        parallel::gather_rank_table(env_.world(), assembly_->groups().grid, assembly_->schedule(),
-                                    env_.place(), compute_threads(spec_.run, env_.place()));
+    const parallel::RankTable ranks = parallel::gather_rank_table(
+        env_.world(), assembly_->groups().grid, assembly_->schedule(), env_.place(),
+        compute_threads(spec_.run, env_.place()), assembly_->backend().gpu());
     const std::string page = start_page(*assembly_, env_.world(), ranks.text);
     if (!output_) return;
     predicted_bubble_ = train::predicted_bubble(*assembly_);

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from escalier_job import N0, ROOT, Case, d0_tokens, environment, with_keys, write_tokens, yaml  # noqa: E402
 
 BINARY = ""
-FAILED, USAGE, DATA_CORRUPT, INPUT_MISSING, WRITE_FAILED = 1, 2, 65, 66, 74
+FAILED, USAGE, DATA_CORRUPT, INPUT_MISSING, DEVICE, WRITE_FAILED = 1, 2, 65, 66, 69, 74
 KILLED = 128 + signal.SIGKILL
 REFUSAL_SECONDS = 10  # design: ranks are gone within 10 s of a refusal or a death
 TWO_STAGES = with_keys(N0, parallel__pp=2)
@@ -99,6 +99,71 @@ class Schedules(FailureTest):
     def test_more_stages_than_layers(self):
         self.refused(with_keys(TWO_STAGES, pipeline__schedule="interleaved", pipeline__chunks=3), 2, USAGE,
                      r"3 chunks \(interleaved\) x parallel\.pp 2 are 6 stages, more than model\.num_layers 4")
+
+
+class Device(FailureTest):
+    """GPUs that are asked for and cannot be had, on a machine without one; where the CUDA backend was built, its host code
+    runs over the stand-ins for CUDA's libraries."""
+
+    CUDA = with_keys(N0, run__device="cuda")
+    SHARED = with_keys(CUDA, parallel__pp=2, run__share_gpu=True)
+
+    def with_variables(self, spec, ranks, code, *facts, **variables):
+        with mock.patch.dict(os.environ, variables):
+            self.refused(spec, ranks, code, *facts)
+
+    def emulated(self, spec, ranks, code, *facts, **variables):
+        library = os.path.join(os.path.dirname(os.path.abspath(BINARY)), "../lib/libescalier_cuda_emulated.so")
+        if not os.path.exists(library):
+            self.skipTest("built without CUDA")
+        self.with_variables(spec, ranks, code, *facts, ESCALIER_CUDA_LIBRARY=library, **variables)
+
+    def test_no_backend_or_no_driver(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("this machine has a GPU")
+        self.refused(self.CUDA, 1, DEVICE,
+                     r"built without CUDA: there is no libescalier_cuda\.so|rank 0 \(.*\) there is no NVIDIA driver.*35")
+
+    def test_no_such_library(self):
+        self.with_variables(with_keys(self.CUDA, parallel__pp=2), 2, DEVICE,
+                            r"ESCALIER_CUDA_LIBRARY names /nowhere/lib\.so, which is not there",
+                            ESCALIER_CUDA_LIBRARY="/nowhere/lib.so")
+
+    def test_another_library(self):
+        self.with_variables(self.CUDA, 1, DEVICE, r"the CUDA backend cannot be opened: .*invalid ELF header",
+                            ESCALIER_CUDA_LIBRARY="/etc/passwd")
+
+    def test_auto_falls_back_to_the_cpu_and_says_why(self):
+        with mock.patch.dict(os.environ, ESCALIER_CUDA_LIBRARY="/nowhere/lib.so"), Case(BINARY) as case:
+            result = case.run(with_keys(N0, run__device="auto", train__steps=1), 1)
+            self.check(result, 0, r"device    cpu \(ESCALIER_CUDA_LIBRARY names .*fp32, tensors between ranks by mpi")
+
+    def test_bf16_that_falls_back_to_the_cpu(self):
+        self.with_variables(with_keys(N0, run__device="auto", train__dtype="bf16"), 1, USAGE,
+                            r"train\.dtype: found bf16, but run\.device cpu computes in fp32",
+                            ESCALIER_CUDA_LIBRARY="/nowhere/lib.so")
+
+    def test_no_driver(self):
+        self.emulated(self.CUDA, 1, DEVICE, r"there is no NVIDIA driver.*cudaErrorInsufficientDriver \(35\)",
+                      ESCALIER_CUDA_DEVICES="-1")
+
+    def test_no_device(self):
+        self.emulated(self.CUDA, 1, DEVICE, r"on rank 0 \(.*\) the driver shows no GPU", ESCALIER_CUDA_DEVICES="0")
+
+    def test_no_visible_device(self):
+        self.emulated(self.CUDA, 1, DEVICE, r"shows no GPU \(CUDA_VISIBLE_DEVICES is \"\"\)", CUDA_VISIBLE_DEVICES="")
+
+    def test_more_ranks_than_devices(self):
+        self.emulated(with_keys(self.CUDA, parallel__pp=2), 2, DEVICE,
+                      r"ranks 0 and 1 share GPU-[0-9a-f-]+ .*run\.share_gpu: true", ESCALIER_CUDA_DEVICES="1")
+
+    def test_nccl_on_a_shared_device(self):
+        self.emulated(with_keys(self.SHARED, run__comm="nccl"), 2, DEVICE, r"run\.comm is nccl, but ranks share a GPU",
+                      ESCALIER_CUDA_DEVICES="1")
+
+    def test_want_of_device_memory(self):
+        self.emulated(self.CUDA, 1, DEVICE, r"cannot allocate \d+ bytes on GPU 0.*cudaErrorMemoryAllocation",
+                      ESCALIER_CUDA_MEMORY="40000000")
 
 
 class Launch(FailureTest):

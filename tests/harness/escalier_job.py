@@ -16,7 +16,7 @@ MARKER = "ESCALIER_TEST_CASE"  # in the environment of every process of a case, 
 # N0 of the tests: small enough that ten steps take a fraction of a second.
 N0 = {
     "version": 1,
-    "run": {"name": "case", "seed": 1234, "threads": 1},
+    "run": {"name": "case", "seed": 1234, "threads": 1, "device": "cpu"},
     "model": {"arch": "gpt2", "num_layers": 4, "hidden_size": 32, "num_heads": 4, "ffn_size": 128, "vocab_size": 64,
               "tie_embeddings": False, "dropout": 0.0},
     "parallel": {"tp": 1, "pp": 1, "dp": 1},

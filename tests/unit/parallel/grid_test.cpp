@@ -72,6 +72,16 @@ TEST(RankTable, NamesTheStagesOfEveryPlacement) {
         << rank_table_text(rows);
 }
 
+TEST(RankTable, NamesTheDevice) {
+    std::vector<RankRow> rows = rows_of({1, 2, 1}, 2, 4, 8, 1);
+    rows[0].stages = {0, 2, 4, 6};
+    for (RankRow& row : rows) row.device = "GPU " + std::to_string(row.local_rank);
+    EXPECT_EQ(rank_table_text(rows),
+              " rank  host   local  cores  threads   tp   pp   dp  stages      device\n"
+              "    0  node0      0      4        1    0    0    0  0, 2, 4, 6  GPU 0\n"
+              "    1  node0      1      4        1    0    1    0  1           GPU 1");
+}
+
 TEST(RankTable, LongTablesAreCutInTheMiddle) {
     const std::string text = rank_table_text(rows_of({1, 1, 100}, 100, 1, 100, 1));
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 16 + 1 + 16);
