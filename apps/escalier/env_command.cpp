@@ -13,6 +13,7 @@
 
 #include "comm/mpi_env.h"
 #include "kernels/matrix_library.h"
+#include "train/cuda_plugin.h"
 
 namespace escalier::apps {
 
@@ -44,11 +45,12 @@ int run() {
     if (env.world().rank() != 0) return 0;
     utsname system{};
     uname(&system);
-    std::cout << "escalier   " << ESCALIER_VERSION << ", built by " << __VERSION__ << ", backends: cpu\n"
+    std::cout << "escalier   " << ESCALIER_VERSION << ", built by " << __VERSION__ << "\n"
               << "system     " << system.sysname << ' ' << system.release << ", " << system.machine << '\n'
               << "processor  " << processor() << ", " << env.place().allowed_cores << " cores allowed here\n"
               << "mpi        " << env.version() << ", " << env.world().size() << " processes\n"
-              << "blas       " << kernels::cpu_matrix_library() << '\n';
+              << "blas       " << kernels::cpu_matrix_library() << '\n'
+              << "cuda       " << train::cuda_state() << '\n';
     const std::vector<std::string> variables = relevant_variables();
     std::cout << (variables.empty() ? "no variable of MPI, OpenMP, Slurm or CUDA is set\n" : "variables\n");
     for (const std::string& variable : variables) std::cout << "  " << variable << '\n';

@@ -56,6 +56,16 @@ CudaPlugin open_cuda_plugin() {
             symbol<MakeCudaBackend>(library, "escalier_make_cuda_backend", path)};
 }
 
+std::string cuda_state() {
+    try {
+        std::string problem;
+        open_cuda_plugin().problem(problem);
+        return problem.empty() ? "a GPU can be used" : problem;
+    } catch (const DeviceError& error) {
+        return error.what();
+    }
+}
+
 bool worth_looking_for_cuda() {
     if (std::getenv(variable)) return true;
     void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
