@@ -73,11 +73,13 @@ struct AttentionOrder {
     struct Place {
         int head, rank;  // rank 0 is the longest block
     };
-    __device__ Place place() const {
-        const int index = static_cast<int>(blockIdx.x), first = index / (section * blocks) * section;
-        const int width = min(section, heads - first), rest = index - first * blocks;
+    // Of a block of the grid.
+    __host__ __device__ Place place(int index) const {
+        const int first = index / (section * blocks) * section, rest = index - first * blocks;
+        const int width = heads - first < section ? heads - first : section;
         return {first + rest % width, rest / width};
     }
+    __device__ Place place() const { return place(static_cast<int>(blockIdx.x)); }
 };
 
 }  // namespace escalier::kernels::cuda

@@ -1,5 +1,8 @@
 // CUDA attention, on tensor cores and without, against the reference and the CPU twin.
+#include <set>
+
 #include "cuda_fixture.h"
+#include "kernels/attention_geometry.h"
 #include "kernels/attention_scratch.h"
 #include "kernels/common/cuda_twins.h"
 #include "tests/unit/kernels/attention_reference.h"
@@ -108,6 +111,28 @@ TEST_P(CudaAttentionEdgeTest, LargeScoresStayFinite) {
 INSTANTIATE_TEST_SUITE_P(Kernels, CudaAttentionEdgeTest,
                          testing::Values(std::pair{DType::bf16, 64}, std::pair{DType::bf16, 128},
                                          std::pair{DType::f32, 8}));
+
+// Sections keep what is read again in L2; the shapes of the other tests fit into one.
+TEST(CudaAttentionBlocksTest, EveryBlockOnceLongestFirstInSections) {
+    const std::int64_t sequence = 16384, heads = 7, kv_heads = 7, head_size = 128;
+    const TensorView qkv(nullptr, DType::bf16, Shape{2 * sequence, (heads + 2 * kv_heads) * head_size});
+    const cuda::AttentionGeometry g(qkv, 2, sequence, heads, kv_heads);
+    const cuda::AttentionOrder order(g, g.heads, 4096);
+    ASSERT_EQ(order.section, 2);  // of 8 MiB each
+    std::set<std::pair<int, int>> seen;
+    int section = 0, rank = 0;
+    for (int index = 0; index < static_cast<int>(order.grid().x); ++index) {
+        const cuda::AttentionOrder::Place place = order.place(index);
+        EXPECT_TRUE(seen.insert({place.head, place.rank}).second) << index;
+        EXPECT_GE(place.head / 2, section) << index;
+        EXPECT_GE(place.rank, place.head / 2 > section ? 0 : rank) << index;
+        section = place.head / 2;
+        rank = place.rank;
+    }
+    EXPECT_EQ(seen.size(), 14u * 4u);
+    EXPECT_EQ(seen.rbegin()->first, 13);
+    EXPECT_EQ(seen.begin()->second, 0);
+}
 
 TEST(CudaAttentionRefusalTest, HeadsLargerThan256) {
     const DeviceTensor qkv(DType::f32, Shape{1, 3 * 258}), out(DType::f32, Shape{1, 258}),

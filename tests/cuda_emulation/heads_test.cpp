@@ -35,7 +35,11 @@ TEST_P(CudaRopeTest, RotatesForwardAndBack) {
         const auto rotated_columns = static_cast<std::size_t>((s.heads + s.kv_heads) * s.head_size);
         for (std::size_t i = 0; i < expected.size(); ++i)
             if (i % static_cast<std::size_t>(s.columns()) < rotated_columns) expected[i] = round(expected[i]);
-        expect_near(run(forward), expected, "rotated");
+        GuardedBuffer<float> data(s.qkv(), qkv), table(Shape{s.sequence, s.head_size});
+        cpu_ops().rope_table(Runner(), table.view(), 500.0, {});
+        (forward ? cpu_ops().rope_forward : cpu_ops().rope_backward)(Runner(), data.view(), table.view(),
+                                                                     s.heads, s.kv_heads, s.sequence);
+        expect_near_both(run(forward), data.values(), expected, "rotated");
         expect_same_bits_in_any_order([&] { return run(forward); });
     }
 }
@@ -68,18 +72,30 @@ class CudaQkNormTest : public CudaHeadsTest {
                                query_weight.view(), key_weight.view(), s.heads, s.kv_heads, accumulate);
         return {out.values(), rstd.values(), gradient.values(), dwq.values(), dwk.values()};
     }
+    Outputs run_cpu() const {
+        const Runner runner;
+        GuardedBuffer<float> in(s.qkv(), qkv), out(s.qkv()), rstd(Shape{s.rows(), s.heads + s.kv_heads});
+        GuardedBuffer<float> query_weight(Shape{s.head_size}, wq), key_weight(Shape{s.head_size}, wk);
+        GuardedBuffer<float> gradient(s.qkv(), dout), dwq(Shape{s.head_size}), dwk(Shape{s.head_size});
+        cpu_ops().qk_norm_forward(runner, out.view(), rstd.view(), in.view(), query_weight.view(),
+                                  key_weight.view(), s.heads, s.kv_heads, qk_norm_eps);
+        cpu_ops().qk_norm_backward(runner, gradient.view(), dwq.view(), dwk.view(), in.view(), rstd.view(),
+                                   query_weight.view(), key_weight.view(), s.heads, s.kv_heads,
+                                   Accumulate::overwrite);
+        return {out.values(), rstd.values(), gradient.values(), dwq.values(), dwk.values()};
+    }
 };
 
-TEST_P(CudaQkNormTest, MatchesReference) {
+TEST_P(CudaQkNormTest, MatchesReferenceAndCpuTwin) {
     const Numbers<Tracked> x = numbers<Tracked>(qkv), q = numbers<Tracked>(wq), k = numbers<Tracked>(wk);
-    const Outputs actual = run(Accumulate::overwrite, NAN);
+    const Outputs actual = run(Accumulate::overwrite, NAN), twin = run_cpu();
     Numbers<Tracked> rstds;
-    expect_near(actual.out, round(qk_norm_reference(s, x, q, k, &rstds)), "out");
-    expect_near(actual.rstd, rstds, "rstd");
+    expect_near_both(actual.out, twin.out, round(qk_norm_reference(s, x, q, k, &rstds)), "out");
+    expect_near_both(actual.rstd, twin.rstd, rstds, "rstd");
     const QkGradients expected = qk_gradients(s, x, q, k, numbers<Tracked>(dout));
-    expect_near(actual.dqkv, round(expected.dqkv), "dqkv");
-    expect_near(actual.dwq, expected.dwq, "dquery_weight");
-    expect_near(actual.dwk, expected.dwk, "dkey_weight");
+    expect_near_both(actual.dqkv, twin.dqkv, round(expected.dqkv), "dqkv");
+    expect_near_both(actual.dwq, twin.dwq, expected.dwq, "dquery_weight");
+    expect_near_both(actual.dwk, twin.dwk, expected.dwk, "dkey_weight");
 }
 
 TEST_P(CudaQkNormTest, AccumulateAdds) {
