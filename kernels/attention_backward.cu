@@ -5,13 +5,17 @@
 // tiles of the other side, two stages by cp.async. With keys as rows it goes through all query heads of the
 // group, one after the other. Scores are recomputed with rows as the owned side, so probabilities and their
 // gradients are A operands as they lie in registers: nothing of them goes through shared memory. A warp takes
-// 32 rows, or 16 where two accumulators of 128 columns fill its registers (up to 255, no spills); it does 32
-// columns at a time.
+// 32 rows and 32 columns at a time, or 16 and 64 where two accumulators of 128 columns fill its registers (up
+// to 255, no spills).
+//
+// Clocks of a multiprocessor for one warp's 128 mma.sync at 62 % of the peak, and for the shared memory that
+// they read: 206 and 128 for dq of HS 64, whose rows stay in registers; 206 and 192 for dk, dv of HS 64; 206
+// and 213 for dq of HS 128; 206 and 288 for dk, dv of HS 128, which is thus bound by shared memory.
 //
 // FLOPs: 7 T^2 HS for each head of a sample where the gradient has 5 T^2 HS (the causal half of seven
 // products, five): recomputing scores and dprobabilities for dq is the price of doing without atomics on
-// floats or an ordered wait. Bytes: reads qkv twice, dout three times, out once, writes dqkv: R ((6 NH + 6
-// NKV) HS) elements and 20 R NH of statistics; no limit from T = 512 on. Floor: 5 T^2 HS at the dense bf16
+// floats or an ordered wait. Bytes: reads qkv twice, dout three times, out once, writes dqkv: R (7 NH + 6
+// NKV) HS elements and 28 R NH of statistics; no limit from T = 512 on. Floor: 5 T^2 HS at the dense bf16
 // peak. Expected share of it on an H200: 18 % (HS 64, T 1024) to 24 % (HS 128, T 4096), that is 25 to 33 % in
 // what is computed.
 #include "kernels/attention.h"
@@ -27,7 +31,8 @@ namespace {
 // `side` is what a block of the grid owns; it loops over the other side.
 template <int head_size, Rows side>
 struct BackwardTiles {
-    static constexpr int row_block = 128, stages = 2, inner = 32;
+    static constexpr int row_block = 128, stages = 2;
+    static constexpr int inner = side == Rows::keys && head_size == 128 ? 64 : 32;
     // Two accumulators of 128 columns leave registers for 16 rows a warp.
     static constexpr int m_tiles = side == Rows::keys && head_size == 128 ? 1 : 2;
     static constexpr int threads = row_block / m_tiles * 2;
@@ -122,7 +127,9 @@ struct BackwardWarp {
     using Tiles = BackwardTiles<head_size, side>;
     static constexpr int m_tiles = Tiles::m_tiles, rows = 16 * m_tiles, n_tiles = Tiles::inner / 8;
     static constexpr bool keys = side == Rows::keys;
+    static constexpr bool rows_in_registers = side == Rows::queries && head_size == 64;
 
+    RowFragments<m_tiles, rows_in_registers ? head_size : 64> first_rows, second_rows;
     QueryStatistics of_row[m_tiles][2];               // of queries as rows
     Accumulator<m_tiles, head_size / 8> first_sums;   // of the scores' gradients times first
     Accumulator<m_tiles, head_size / 8> second_sums;  // of probabilities times second, for keys as rows
@@ -157,13 +164,19 @@ struct BackwardWarp {
         add_product_transposed(
             probabilities,
             [&](std::uint32_t(&a)[4], int m, int k) {
-                load_a(a, shared.first_rows(), warp_place + 16 * m, k);
+                if constexpr (rows_in_registers)
+                    first_rows.get(a, m, k);
+                else
+                    load_a(a, shared.first_rows(), warp_place + 16 * m, k);
             },
             shared.first_columns(stage), begin);
         add_product_transposed(
             gradients,
             [&](std::uint32_t(&a)[4], int m, int k) {
-                load_a(a, shared.second_rows(), warp_place + 16 * m, k);
+                if constexpr (rows_in_registers)
+                    second_rows.get(a, m, k);
+                else
+                    load_a(a, shared.second_rows(), warp_place + 16 * m, k);
             },
             shared.second_columns(stage), begin);
         if (some_masked<side>(warp_row, rows, column, Tiles::inner))
@@ -210,6 +223,12 @@ __global__ void __launch_bounds__(BackwardTiles<head_size, side>::threads)
             for (int half = 0; half < 2; ++half) warp.of_row[m][half] = rows[16 * m + 8 * half];
     }
     warp.first_sums.clear();
+    if constexpr (warp.rows_in_registers) {
+        cp_async_wait<0>();
+        __syncthreads();
+        warp.first_rows.load(shared.first_rows(), work.warp_place);
+        warp.second_rows.load(shared.second_rows(), work.warp_place);
+    }
     int stage = 0;
     for (int head = work.first_head, tile = work.first_tile; head <= work.last_head; stage ^= 1) {
         const bool last = tile == work.last_tile;

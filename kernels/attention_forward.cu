@@ -1,18 +1,18 @@
 // Flash attention forward (Dao 2023) with mma.sync, and the op's choice between it and plain FMA.
 //
 // A block: 128 queries of a head, four warps of 32 (two m-tiles: every fragment of keys or values that a warp
-// reads from shared memory meets two of queries, or that bandwidth would be the limit). Tiles of 64 keys and
-// values (32 with a head size of 128, whose output takes 128 registers) come by cp.async into two stages, the
-// next while one is used. Scores never leave the registers: they are the accumulator of one product and the A
-// operand of the next. 222 to 244 registers and 54 to 70 KB of shared memory: two blocks to a multiprocessor,
-// so one warp's softmax runs beside another's products. Tiles after the diagonal are skipped, for each warp
-// by itself.
+// reads from shared memory meets two of queries, or that bandwidth would be the limit; with a head size of 64
+// the queries themselves stay in registers). Tiles of 64 keys and values (32 with a head size of 128, whose
+// output takes 128 registers) come by cp.async into two stages, the next while one is used. Scores never
+// leave the registers: they are the accumulator of one product and the A operand of the next. 236 to 244
+// registers and 54 to 70 KB of shared memory: two blocks to a multiprocessor, so one warp's softmax runs
+// beside another's products. Tiles after the diagonal are skipped, for each warp by itself.
 //
 // FLOPs: 2 T^2 HS for each head of a sample (the causal half of two products); tiles on the diagonal add
 // about 64 / T of that. Bytes: R (2 NH + 2 NKV) HS elements and 4 R NH of lse, which is no limit from T = 256
 // on. Floor: FLOPs at the dense bf16 peak. Expected share of it on an H200: 27 % (HS 64, T 1024) to 35 % (HS
-// 128, T 4096). mma.sync reaches about 62 % of what wgmma does, one exponential per score costs what 128
-// FLOPs of the peak do (with HS 64 as long as both products), and the last wave is not full.
+// 128, T 4096). mma.sync reaches about 62 % of what wgmma does, one exponential takes as long as 256 FLOPs of
+// the peak (with HS 64 those are all of a score's FLOPs), and the last wave is not full.
 #include "kernels/attention.h"
 #include "kernels/attention_causal.h"
 #include "kernels/attention_fma.h"
@@ -25,6 +25,7 @@ namespace {
 
 template <int head_size>
 struct ForwardTiles {
+    static constexpr bool queries_in_registers = head_size == 64;
     static constexpr int threads = 128, m_tiles = 2;
     static constexpr int query_block = 128, key_block = head_size == 64 ? 64 : 32, stages = 2;
     static constexpr int query_elements = SharedTile<head_size>::elements(query_block);
@@ -132,6 +133,12 @@ __global__ void __launch_bounds__(128)
     OnlineSoftmax<m_tiles> softmax;
     sums.clear();
     softmax.clear();
+    RowFragments<m_tiles, Tiles::queries_in_registers ? head_size : 64> queries;
+    if constexpr (Tiles::queries_in_registers) {
+        cp_async_wait<0>();
+        __syncthreads();
+        queries.load(query_tile, warp_row);
+    }
     for (int tile = 0; tile < tiles; ++tile) {
         cp_async_wait<0>();
         __syncthreads();
@@ -141,7 +148,13 @@ __global__ void __launch_bounds__(128)
         Accumulator<m_tiles, n_tiles> scores;
         scores.clear();
         add_product_transposed(
-            scores, [&](std::uint32_t(&a)[4], int m, int k) { load_a(a, query_tile, warp_row + 16 * m, k); },
+            scores,
+            [&](std::uint32_t(&a)[4], int m, int k) {
+                if constexpr (Tiles::queries_in_registers)
+                    queries.get(a, m, k);
+                else
+                    load_a(a, query_tile, warp_row + 16 * m, k);
+            },
             key_tile(tile % 2), 0);
         if (some_masked<Rows::queries>(warp_query, 16 * m_tiles, first_key, Tiles::key_block))
             mask_later_keys<Rows::queries>(scores, warp_query, first_key);

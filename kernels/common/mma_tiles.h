@@ -59,6 +59,23 @@ __device__ __forceinline__ void load_b(std::uint32_t (&b)[4], SharedTile<width> 
     ldmatrix_x4_trans(b, tile.chunk(row + lane % 16, 2 * n + lane / 16));
 }
 
+// The A operands of m_tiles * 16 rows, for rows that meet many tiles.
+template <int m_tiles, int width>
+struct RowFragments {
+    std::uint32_t at[m_tiles][width / 16][4];
+
+    __device__ __forceinline__ void load(SharedTile<width> tile, int row) {
+#pragma unroll
+        for (int m = 0; m < m_tiles; ++m)
+#pragma unroll
+            for (int k = 0; k < width / 16; ++k) load_a(at[m][k], tile, row + 16 * m, k);
+    }
+    __device__ __forceinline__ void get(std::uint32_t (&a)[4], int m, int k) const {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[i] = at[m][k][i];
+    }
+};
+
 // A fragment of m_tiles * 16 rows and n_tiles * 8 columns.
 template <int m_tiles, int n_tiles>
 struct Accumulator {
