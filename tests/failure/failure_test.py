@@ -163,7 +163,7 @@ class Device(FailureTest):
 
     def test_want_of_device_memory(self):
         self.emulated(self.CUDA, 1, DEVICE, r"cannot allocate \d+ bytes on GPU 0.*cudaErrorMemoryAllocation",
-                      ESCALIER_CUDA_MEMORY="40000000")
+                      ESCALIER_CUDA_MEMORY="34000000")
 
 
 class Launch(FailureTest):
