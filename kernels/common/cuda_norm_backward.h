@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(norm_backward_threads) norm_backward_kernel(No
 // Rows of any width: one at a time, read twice. Shared memory: [2, stride] floats, each thread its own
 // columns.
 template <bool centre, class Chunk, class S = ElementOf<Chunk>>
-__global__ void __launch_bounds__(norm_backward_threads)
+__global__ void __launch_bounds__(norm_backward_threads, 2)
     norm_backward_wide_kernel(NormBackward<S> a, std::int64_t stride) {
     constexpr int width = Chunk::size;
     ESCALIER_DYNAMIC_SHARED(float, gradients);

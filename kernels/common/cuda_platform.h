@@ -16,8 +16,12 @@ namespace escalier::kernels::cuda {
 __device__ __forceinline__ uint4 load16(const void* from) {
     return *static_cast<const uint4*>(from);
 }
+// As one integer: nvcc may store the members of a uint4 one by one (seen beside branches: four times 4
+// bytes).
 __device__ __forceinline__ void store16(void* to, uint4 bits) {
-    *static_cast<uint4*>(to) = bits;
+    unsigned __int128 whole;
+    memcpy(&whole, &bits, sizeof whole);
+    *static_cast<unsigned __int128*>(to) = whole;
 }
 
 }  // namespace escalier::kernels::cuda

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The instructions that nvcc makes of the attention kernels: tensor cores, fed by ldmatrix and asynchronous copies.
+"""The instructions that nvcc makes of the kernels: in attention tensor cores, fed by ldmatrix and asynchronous copies; in
+sweeps over rows of whole vectors, stores of 16 bytes.
 
   device_code_test.py --build build/release [unittest arguments]
 """
@@ -66,6 +67,20 @@ class Attention(unittest.TestCase):
 
     def test_backward(self):
         self.check(r"kernels/attention_backward\.cu$")
+
+
+class Vectors(unittest.TestCase):
+    """nvcc has taken a store of 16 bytes apart beside branches, which nothing but speed would show."""
+
+    def test_no_store_is_taken_apart(self):
+        seen = 0
+        for file, command in sources(BUILD, r"kernels/(cross_entropy|elementwise|rmsnorm)\.cu$").items():
+            for name, ptx in kernels_of(command).items():
+                if "Vector<__nv_bfloat16>" in name:
+                    seen += 1
+                    self.assertNotRegex(ptx, r"st\.global(\.cs)?\.(v2\.)?[ub](16|32)", name)
+                    self.assertRegex(ptx, r"st\.global(\.cs)?\.(v4\.[ubf]32|v2\.[ub]64)|statistics", name)
+        self.assertGreater(seen, 8)
 
 
 def main():
