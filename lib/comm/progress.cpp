@@ -55,8 +55,18 @@ bool Progress::poll_once() {
     MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &flag, MPI_STATUS_IGNORE);
     bool moved = thread_seconds() - begin > carried_data_s;
     const std::lock_guard<std::mutex> lock(mutex_);
+    return poll_all() || moved;
+}
+
+bool Progress::poll_all() {
+    bool moved = false;
     for (Pollable* pollable : pollables_) moved = pollable->poll() || moved;
     return moved;
+}
+
+void Progress::poll() {
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock()) poll_all();
 }
 
 // Polls are close while things move, so that the steps of a sum follow one another, and rare after that:

@@ -32,10 +32,14 @@ class Progress {
 
     void add(Pollable& pollable);
     void remove(Pollable& pollable);  // after this it is polled no more
+    // Polls everything once, unless the thread is at it: by whoever waits for a device, which the thread,
+    // that naps between its polls, would keep idle.
+    void poll();
 
  private:
     void run();
     bool poll_once();
+    bool poll_all();  // with mutex_ held
 
     MPI_Comm comm_ = MPI_COMM_NULL;  // of this rank alone: probing it makes MPI progress
     std::atomic<int> outstanding_{0};

@@ -145,7 +145,10 @@ bool StagedChannel::done(int ticket) {
 }
 
 void StagedChannel::wait(int ticket, const char* label) {
-    env_.wait_until(label, [this, ticket] { return over(ticket); });
+    env_.wait_until(label, [this, ticket] {
+        progress_.poll();  // what the other end waits for may be on another channel
+        return over(ticket);
+    });
     messages_[static_cast<std::size_t>(ticket)].copied.hold(device_.stream());
     free_.push_back(ticket);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "comm/progress.h"
 #include "core/check.h"
 
 namespace escalier::comm {
@@ -22,7 +23,11 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host_group,
       sums_(*host_, shared.env, shared.device) {}
 
 void StagedCommunicator::wait_for(const device::CudaEvent& event, const char* label) {
-    if (!event.passed()) shared_.env.wait_until(label, [&event] { return event.passed(); });
+    if (event.passed()) return;
+    shared_.env.wait_until(label, [&] {
+        shared_.env.progress().poll();
+        return event.passed();
+    });
 }
 
 // exchange(view of the host) on every part of x, while the next part is copied. All copies are in the

@@ -26,7 +26,10 @@ class StagedReduceQueue::Operation final : public AllReduce {
     void start() override { queue_.start(*this); }
     bool done() override { return queue_.over(*this) && copied_.passed(); }
     void wait(const char* label) override {
-        queue_.env_.wait_until(label, [this] { return queue_.over(*this); });
+        queue_.env_.wait_until(label, [this] {
+            queue_.progress_.poll();
+            return queue_.over(*this);
+        });
         copied_.hold(queue_.device_.stream());
     }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "comm/progress.h"
 #include "comm/staged_channel.h"
 #include "comm/staged_communicator.h"
 
@@ -25,7 +26,8 @@ class StagedTransport final : public Transport {
         if (!hosts) return nullptr;
         return std::make_unique<StagedChannel>(std::move(hosts), depth, env_, device_);
     }
-    void check() override {}  // errors are thrown where a message or a sum is waited for
+    // Asked while the host waits for the device. Errors are thrown where a message or a sum is waited for.
+    void check() override { env_.progress().poll(); }
 
  private:
     MpiEnv& env_;
