@@ -321,6 +321,34 @@ TEST_P(TransportTest, SplitGroupsSumAmongThemselves) {
     for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], a[i] + b[i]) << i;
 }
 
+// run.deterministic: false leaves the order to NCCL.
+TEST_P(TransportTest, SumsInAnyOrderAgreeToRounding) {
+    if (GetParam() != "nccl") return;
+    const auto free = make_nccl_transport(env(), *device_, kernels::cuda::sum_parts, false, part_bytes);
+    const auto group = free->on_device(env().make_world({}));
+    EXPECT_EQ(group->all_reduce_scratch_elements(1000), 0);
+    Array<float> x(*this, 50000), y(*this, 1000);  // x is longer than a part
+    const auto background = group->make_all_reduce(y.view, TensorView(nullptr, DType::f32, {0}));
+    x.write(values<float>(rank_, 1, 50000));
+    y.write(values<float>(rank_, 1, 1000));
+    background->start();
+    group->all_reduce_sum(x.view, label);
+    background->wait(label);
+    const Read<float> long_sum = x.read(), short_sum = y.read();
+    settle();
+    for (std::int64_t i = 0; i < 50000; ++i) {
+        double sum = 0, magnitude = 0;
+        for (int r = 0; r < size_; ++r) {
+            sum += value(r, 1, i);
+            magnitude += std::abs(value(r, 1, i));
+        }
+        ASSERT_NEAR(long_sum.data[i], sum, 1e-6 * magnitude) << i;
+        if (i < 1000) {
+            ASSERT_NEAR(short_sum.data[i], sum, 1e-6 * magnitude) << i;
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, TransportTest, ::testing::Values("nccl", "staged"),
                          [](const auto& info) { return info.param; });
 
