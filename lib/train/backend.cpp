@@ -25,7 +25,7 @@ CudaPlugin open_cuda(const config::RunConfig& run, comm::MpiEnv& env) {
         if (run.device == "auto" && !worth_looking_for_cuda()) throw DeviceError("no NVIDIA driver here");
         plugin = open_cuda_plugin();
         std::string problem;
-        plugin.problem(problem);
+        plugin.problem(problem, env.world().size() > 1);
         if (!problem.empty())
             throw DeviceError("run.device: cuda needs a GPU for every rank, but on rank " +
                               std::to_string(env.world().rank()) + " (" + env.place().host + ") " + problem +

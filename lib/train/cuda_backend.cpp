@@ -60,13 +60,13 @@ const char* escalier_cuda_interface() {
     return ESCALIER_CUDA_INTERFACE;
 }
 
-void escalier_cuda_problem(std::string& problem) {
+void escalier_cuda_problem(std::string& problem, bool several_ranks) {
+    device::set_cuda_defaults(several_ranks);
     problem = device::cuda_problem();
 }
 
 void escalier_make_cuda_backend(std::unique_ptr<Backend>& backend, const config::RunConfig& run,
                                 comm::MpiEnv& env) {
-    device::set_cuda_defaults(env.world().size() > 1);
     int index = 0, visible = 0;
     env.agree([&] {
         if (const std::string problem = device::cuda_problem(); !problem.empty()) throw DeviceError(problem);

@@ -59,7 +59,7 @@ CudaPlugin open_cuda_plugin() {
 std::string cuda_state() {
     try {
         std::string problem;
-        open_cuda_plugin().problem(problem);
+        open_cuda_plugin().problem(problem, false);
         return problem.empty() ? "a GPU can be used" : problem;
     } catch (const DeviceError& error) {
         return error.what();

@@ -18,8 +18,8 @@ namespace escalier::train {
 extern "C" {
 // ESCALIER_CUDA_INTERFACE of the library.
 using CudaInterface = const char*();
-// Why this process can use no GPU; empty where it can.
-using CudaProblem = void(std::string& problem);
+// Why this process can use no GPU; empty where it can. The first call, for it settles how CUDA starts.
+using CudaProblem = void(std::string& problem, bool several_ranks);
 // Collective over the world. All ranks throw alike: DeviceError (69) where ranks and GPUs do not fit.
 using MakeCudaBackend = void(std::unique_ptr<Backend>& backend, const config::RunConfig& run,
                              comm::MpiEnv& env);

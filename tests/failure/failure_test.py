@@ -45,6 +45,19 @@ class FailureTest(unittest.TestCase):
             self.check(result, codes, *facts)
             self.assertEqual(result.steps, [], result)
 
+    def struck(self, grid, ranks, rank, number, **keys):
+        """Runs a long job and sends a signal to one rank once three steps are done."""
+        with Case(BINARY) as case:
+            def strike(running):
+                if len(running.steps()) < 3:
+                    return False
+                os.kill(running.ranks()[rank], number)
+                return True
+
+            result = case.run(with_keys(LONG, **grid, **keys), ranks, timeout=90, watch=strike)
+            self.assertGreaterEqual(len(result.steps), 3, result)
+            return result
+
 
 class Schedules(FailureTest):
     """Each is refused before any rank computes, with the key and the facts."""
@@ -112,11 +125,14 @@ class Device(FailureTest):
         with mock.patch.dict(os.environ, variables):
             self.refused(spec, ranks, code, *facts)
 
-    def emulated(self, spec, ranks, code, *facts, **variables):
-        library = os.path.join(os.path.dirname(os.path.abspath(BINARY)), "../lib/libescalier_cuda_emulated.so")
-        if not os.path.exists(library):
+    def library(self):
+        path = os.path.join(os.path.dirname(os.path.abspath(BINARY)), "../lib/libescalier_cuda_emulated.so")
+        if not os.path.exists(path):
             self.skipTest("built without CUDA")
-        self.with_variables(spec, ranks, code, *facts, ESCALIER_CUDA_LIBRARY=library, **variables)
+        return path
+
+    def emulated(self, spec, ranks, code, *facts, **variables):
+        self.with_variables(spec, ranks, code, *facts, ESCALIER_CUDA_LIBRARY=self.library(), **variables)
 
     def test_no_backend_or_no_driver(self):
         if os.path.exists("/dev/nvidiactl"):
@@ -164,6 +180,21 @@ class Device(FailureTest):
     def test_want_of_device_memory(self):
         self.emulated(self.CUDA, 1, DEVICE, r"cannot allocate \d+ bytes on GPU 0.*cudaErrorMemoryAllocation",
                       ESCALIER_CUDA_MEMORY="34000000")
+
+    def struck_on_gpus(self, comm, number, **keys):
+        with mock.patch.dict(os.environ, ESCALIER_CUDA_LIBRARY=self.library()):
+            return self.struck({"parallel__pp": 2, "train__global_batch": 2}, 2, 1, number, run__device="cuda", run__comm=comm,
+                               **keys)
+
+    def test_killed_rank(self):
+        for comm in ("nccl", "staged"):
+            self.check(self.struck_on_gpus(comm, signal.SIGKILL), KILLED)
+
+    def test_stopped_rank_is_named_when_the_time_is_up(self):
+        for comm in ("nccl", "staged"):
+            result = self.struck_on_gpus(comm, signal.SIGSTOP, run__comm_timeout_s=4)
+            self.check(result, FAILED, r"  rank 1 .*has (been silent for|never reported)", r"run\.comm_timeout_s = 4 s",
+                       seconds=4 + REFUSAL_SECONDS)
 
 
 class Launch(FailureTest):
@@ -316,19 +347,6 @@ class Running(FailureTest):
             with open(case.path("runs"), "w", encoding="utf-8"):
                 pass
             self.check(case.run(TWO_STAGES, 2), WRITE_FAILED, r"runs")
-
-    def struck(self, grid, ranks, rank, number, **keys):
-        """Runs a long job and sends a signal to one rank once three steps are done."""
-        with Case(BINARY) as case:
-            def strike(running):
-                if len(running.steps()) < 3:
-                    return False
-                os.kill(running.ranks()[rank], number)
-                return True
-
-            result = case.run(with_keys(LONG, **grid, **keys), ranks, timeout=90, watch=strike)
-            self.assertGreaterEqual(len(result.steps), 3, result)
-            return result
 
     def test_killed_first_stage(self):
         self.check(self.struck({"parallel__pp": 2, "parallel__dp": 2}, 4, 0, signal.SIGKILL), KILLED)
