@@ -35,9 +35,9 @@ void CaseMemory::fill(const TensorView& view, const void* values) {
 }
 
 TensorView CaseMemory::take(DType dtype, Shape shape, Contents contents) {
-    const std::uint64_t tensor = blocks_.size();
     const TensorView view = allocate(dtype, shape);
     if (contents == Contents::zeros) return view;  // as allocated
+    const std::uint64_t tensor = filled_++;
     const std::int64_t count = shape.elements();
     std::vector<float> values(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i)
@@ -55,7 +55,7 @@ TensorView CaseMemory::take(DType dtype, Shape shape, Contents contents) {
 }
 
 TensorView CaseMemory::take_ids(std::int64_t count, std::int64_t below) {
-    const std::uint64_t tensor = blocks_.size();
+    const std::uint64_t tensor = filled_++;
     const TensorView view = allocate(DType::i32, {count});
     std::vector<int> ids;
     for (std::int64_t i = 0; i < count; ++i)

@@ -22,8 +22,9 @@ class CaseMemory {
     CaseMemory& operator=(const CaseMemory&) = delete;
     ~CaseMemory();
 
-    // The values depend on the element and on how many tensors were taken before. They are multiples of 1/256
-    // below 1, which bf16 and fp32 hold alike. i32 and u64 tensors are for take_ids() and take_number().
+    // The values depend on the element and on how many tensors with numbers were taken before. They are
+    // multiples of 1/256 below 1, which bf16 and fp32 hold alike. i32 and u64 tensors are for take_ids() and
+    // take_number().
     TensorView take(DType dtype, Shape shape, Contents contents = Contents::signed_numbers);
     TensorView take_ids(std::int64_t count, std::int64_t below);  // i32
     TensorView take_number(double value);                         // f32 [1]
@@ -39,6 +40,7 @@ class CaseMemory {
     };
     device::Device& device_;
     std::vector<Block> blocks_;
+    std::uint64_t filled_ = 0;
 };
 
 }  // namespace escalier::bench

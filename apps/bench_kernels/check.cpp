@@ -11,7 +11,7 @@ namespace escalier::bench {
 namespace {
 
 // Rounding errors of fp32 sums of some thousand terms, and of operands and results that are kept in bf16.
-constexpr double fp32_tolerance = 1e-4, bf16_tolerance = 1e-2;
+constexpr double fp32_tolerance = 2e-5, bf16_tolerance = 5e-3;
 
 std::vector<double> values_of(const TensorView& view, device::Device& device) {
     std::vector<char> raw(view.bytes());

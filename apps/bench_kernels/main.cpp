@@ -42,6 +42,7 @@ CaseSettings settings_of(const Options& options, DType storage) {
 int run(const Options& options, comm::MpiEnv& env) {
     config::RunConfig spec;
     spec.device = options.device;
+    spec.comm = options.device == "cpu" ? "mpi" : "staged";  // what a single rank starts soonest
     train::Backend backend = train::make_backend(spec, env);
     ComputePool pool(options.threads);
     const bool bf16 = options.dtype == "bf16" || (options.dtype == "auto" && options.device == "cuda");
@@ -74,6 +75,9 @@ void add_options(CLI::App& app, Options& options) {
     app.add_option("--rounds", options.measure.rounds, "times that all cases are measured in turn")
         ->check(CLI::PositiveNumber);
     app.add_option("--min-ms", options.measure.least_ms, "least time per case and round")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--ceiling-extent", options.measure.ceiling_extent,
+                   "extents of the product that the ceiling is taken from")
         ->check(CLI::PositiveNumber);
     app.add_flag("--cpu-time", options.measure.cpu_time,
                  "count CPU seconds, on a machine that others load too");

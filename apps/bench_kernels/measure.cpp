@@ -52,14 +52,16 @@ struct Ceilings {
     KernelCase product, copy;
 };
 
-Ceilings ceilings(DType storage, const kernels::Ops& ops, device::Device& device, int threads) {
+Ceilings ceilings(DType storage, const kernels::Ops& ops, device::Device& device, int threads,
+                  std::int64_t extent) {
     const auto memory = std::make_shared<CaseMemory>(device);
-    const std::int64_t n = device.is_host() ? 1536 : 8192, rows = device.is_host() ? threads * n : n;
+    const std::int64_t n = extent ? extent : device.is_host() ? 1536 : 8192;
+    const std::int64_t rows = device.is_host() ? threads * n : n;
     const TensorView x = memory->take(storage, {rows, n}), y = memory->take(storage, {rows, n});
     const TensorView w = memory->take(DType::f32, {n, n});
     const std::int64_t elements = ops.prepared_weight_elements(n, n, storage);
     const TensorView prepared = elements ? memory->take(storage, {n, n}) : TensorView();
-    const std::int64_t length = std::int64_t{1} << (device.is_host() ? 24 : 28);
+    const std::int64_t length = 4 * n * n;  // larger than any cache
     const TensorView from = memory->take(DType::f32, {length}), to = memory->take(DType::f32, {length});
     const kernels::Ops* table = &ops;
     return {{"product",
@@ -108,7 +110,8 @@ void measure_kernels(const CaseSettings& settings, const MeasureOptions& options
     device::Device& device = *backend.device;
     const CaseContext context(device, pool, backend.scratch_bytes(work_extent(settings), pool.threads()));
     const Stopwatch stopwatch(context, options, pool.threads());
-    const Ceilings ceiling = ceilings(settings.storage, backend.ops, device, pool.threads());
+    const Ceilings ceiling =
+        ceilings(settings.storage, backend.ops, device, pool.threads(), options.ceiling_extent);
     const std::vector<KernelCase> cases = kernel_cases(settings, backend.ops, device);
     std::vector<Figures> figures(cases.size());
     std::vector<double> products, copies;

@@ -13,6 +13,8 @@ struct MeasureOptions {
     int rounds = 5;        // times that all cases are measured in turn; medians are printed
     double least_ms = 20;  // per case and round
     bool cpu_time = false;
+    std::int64_t ceiling_extent =
+        0;              // of the large product, and its square of the large copy; 0: what suits the device
     bool json = false;  // one object a line instead of the table
     std::string only;   // cases whose name contains this text
 };

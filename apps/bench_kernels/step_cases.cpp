@@ -66,7 +66,9 @@ class Step {
         const std::int64_t n = settings_.step_elements;
         const TensorView w = main_copy({n}), g = main_copy({n}), m = main_copy({n});
         const TensorView v = memory_->take(DType::f32, {n}, Contents::positive_numbers);
-        const TensorView shadow = settings_.storage == DType::f32 ? TensorView() : take({n});
+        const TensorView shadow = settings_.storage == DType::f32
+                                      ? TensorView()
+                                      : memory_->take(settings_.storage, {n}, Contents::zeros);
         const double moved = 7 * size_in_bytes(w) + size_in_bytes(shadow);
         std::vector<TensorView> outputs = {w, m, v};
         if (shadow.has_data()) outputs.push_back(shadow);
