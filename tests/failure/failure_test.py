@@ -6,10 +6,12 @@
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -134,11 +136,29 @@ class Device(FailureTest):
     def emulated(self, spec, ranks, code, *facts, **variables):
         self.with_variables(spec, ranks, code, *facts, ESCALIER_CUDA_LIBRARY=self.library(), **variables)
 
-    def test_no_backend_or_no_driver(self):
+    def test_binary_without_the_backend(self):
+        """As after a build with -DESCALIER_CUDA=OFF: the program is the same, the library is not there."""
+        with tempfile.TemporaryDirectory() as folder, Case(shutil.copy(BINARY, folder)) as case:
+            result = case.run(self.CUDA, 1)
+            self.check(result, DEVICE, r"built without CUDA: there is no libescalier_cuda\.so.*set run\.device: cpu")
+            self.assertEqual(result.steps, [], result)
+            result = case.run(with_keys(N0, run__name="cpu_job", run__device="auto", train__steps=2), 1)
+            self.check(result, 0, r"step 2/2", r"device    cpu \(")
+
+    def test_backend_without_a_driver(self):
+        """The backend as nvcc built it, on a machine without GPUs."""
         if os.path.exists("/dev/nvidiactl"):
             self.skipTest("this machine has a GPU")
-        self.refused(self.CUDA, 1, DEVICE,
-                     r"built without CUDA: there is no libescalier_cuda\.so|rank 0 \(.*\) there is no NVIDIA driver.*35")
+        library = os.path.join(os.path.dirname(os.path.abspath(BINARY)), "../lib/libescalier_cuda.so")
+        if not os.path.exists(library):
+            self.skipTest("built without CUDA")
+        for spec, ranks in ((self.CUDA, 1), (with_keys(self.CUDA, parallel__pp=2), 2)):
+            self.with_variables(spec, ranks, DEVICE, r"run\.device: cuda needs a GPU for every rank, but on rank 0 \(.*\) there is "
+                                r"no NVIDIA driver.*cudaErrorInsufficientDriver \(35\).*set run\.device: cpu",
+                                ESCALIER_CUDA_LIBRARY=library)
+        with Case(BINARY) as case:
+            result = case.run(with_keys(N0, run__device="auto", train__steps=2), 1)
+            self.check(result, 0, r"step 2/2", r"device    cpu \(no NVIDIA driver here\)")
 
     def test_no_such_library(self):
         self.with_variables(with_keys(self.CUDA, parallel__pp=2), 2, DEVICE,
