@@ -8,8 +8,9 @@ function(escalier_cuda_kernels_emulated name)
   cmake_parse_arguments(ARG "RACES" "" "SOURCES;OPTIONS" ${ARGN})
   set_source_files_properties(${ARG_SOURCES} PROPERTIES LANGUAGE CXX)
   add_library(${name} STATIC ${ARG_SOURCES})
-  # Unroll pragmas are for nvcc. g++ does not see that a register is loaded and used under the same condition.
-  target_compile_options(${name} PRIVATE -Wno-unknown-pragmas -Wno-psabi -Wno-maybe-uninitialized ${ARG_OPTIONS})
+  # Unroll pragmas are for nvcc, in headers too that tests include. g++ does not see that a register is loaded and used
+  # under the same condition.
+  target_compile_options(${name} PUBLIC -Wno-unknown-pragmas PRIVATE -Wno-psabi -Wno-maybe-uninitialized ${ARG_OPTIONS})
   if(ARG_RACES)
     target_compile_options(${name} PRIVATE -fsanitize=thread -g1)
     target_link_libraries(${name} PUBLIC escalier_cuda_emulation_races)
