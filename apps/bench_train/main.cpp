@@ -53,7 +53,8 @@ class RandomTokens final : public data::SampleReader {
 config::JobSpec make_spec(const Arguments& a, int ranks) {
     const std::int64_t global = a.micro_batch * a.micro_batches * a.dp;
     std::string yaml = "version: 1\nmodel: {preset: " + a.model + "}\n";
-    std::vector<std::string> overrides = {"parallel.tp=" + std::to_string(a.tp),
+    std::vector<std::string> overrides = {"run.device=cpu",
+                                          "parallel.tp=" + std::to_string(a.tp),
                                           "parallel.pp=" + std::to_string(a.pp),
                                           "parallel.dp=" + std::to_string(a.dp),
                                           "train.seq_len=" + std::to_string(a.seq_len),

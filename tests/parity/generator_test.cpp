@@ -24,7 +24,7 @@ const std::string fixtures = GOLDEN_DIR "/pytorch/";
 std::string weight_file(const std::string& model) {
     const std::string folder = fixtures + model + "/";
     const config::JobSpec spec =
-        config::load_resolved(config::read_job_file(folder + "job.yaml"), {}, 1).spec;
+        config::load_resolved(config::read_job_file(folder + "job.yaml"), {"run.device=cpu"}, 1).spec;
     Assembly assembly(spec, test::env(), test::env().world(), {});
     checkpoint::load_weights(folder + "weights.safetensors", assembly.model().parameters(), assembly.groups(),
                              *assembly.backend().device);

@@ -36,6 +36,7 @@ std::unique_ptr<train::Assembly> assemble(const Case& c) {
                                           "parallel.dp=" + std::to_string(c.dp),
                                           "data.train=[{path: \"" + folder + "tokens.bin\"}]",
                                           "train.micro_batch=1",
+                                          "run.device=cpu",
                                           "pipeline.schedule=" + c.schedule};
     if (!c.extra.empty()) overrides.push_back(c.extra);
     const config::Job job =

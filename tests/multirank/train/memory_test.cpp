@@ -22,7 +22,8 @@ struct Memory {
 
 Memory memory(const std::string& schedule, int micro_batches, const std::string& recompute) {
     const std::string text =
-        "version: 1\nmodel: {arch: gpt2, num_layers: 8, hidden_size: 64, num_heads: 4, vocab_size: 128}\n"
+        "version: 1\nrun: {device: cpu}\nmodel: {arch: gpt2, num_layers: 8, hidden_size: 64, num_heads: 4, "
+        "vocab_size: 128}\n"
         "parallel: {pp: 2}\npipeline: {schedule: " +
         schedule +
         ", layout: [4, 4]}\n"
@@ -72,7 +73,7 @@ TEST(Memory, PredictedActivationBytesAreThoseOfTheArenas) {
                               "vocab_size: 128, qk_norm: true"})
         for (const char* recompute : {"none", "attention", "full"}) {
             const std::string text =
-                std::string("version: 1\nmodel: {num_layers: 8, ") + model +
+                std::string("version: 1\nrun: {device: cpu}\nmodel: {num_layers: 8, ") + model +
                 "}\nparallel: {pp: 2}\npipeline: {schedule: zb-h1, layout: [4, 4]}\ntrain: {seq_len: 128, "
                 "global_batch: 4, steps: 1, recompute: " +
                 recompute + "}\n";

@@ -39,7 +39,7 @@ const std::string untied_llama =
 config::JobSpec spec_of(const Setting& setting, const schedule::Schedule& schedule, std::int64_t layers) {
     const auto number = [](std::int64_t value) { return std::to_string(value); };
     const std::string text =
-        "version: 1\nmodel: {" + setting.model + ", num_layers: " + number(layers) +
+        "version: 1\nrun: {device: cpu}\nmodel: {" + setting.model + ", num_layers: " + number(layers) +
         ", vocab_size: 61}\nparallel: {tp: " + number(setting.tp) + ", pp: " + number(schedule.pp) +
         ", dp: " + number(setting.dp) + "}\ntrain: {seq_len: " + number(setting.seq_len) +
         ", micro_batch: 1, global_batch: " + number(schedule.micro_batches * setting.dp) +

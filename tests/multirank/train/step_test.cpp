@@ -29,7 +29,7 @@ const char* const llama =
 
 config::JobSpec spec_of(const char* model, const Grid& grid) {
     const auto number = [](int value) { return std::to_string(value); };
-    const std::string text = std::string("version: 1\nmodel: {") + model +
+    const std::string text = std::string("version: 1\nrun: {device: cpu}\nmodel: {") + model +
                              ", num_layers: 5, vocab_size: 61}\n" + "parallel: {tp: " + number(grid.tp) +
                              ", pp: " + number(grid.pp) + ", dp: " + number(grid.dp) +
                              "}\ntrain: {seq_len: 16, micro_batch: 1, global_batch: 12, steps: 50}\n" +
