@@ -32,7 +32,7 @@ class CaseMemory {
 
  private:
     TensorView allocate(DType dtype, Shape shape);
-    void fill(const TensorView& view, const void* values);
+    void fill(const TensorView& view, const void* values, std::size_t bytes);
 
     struct Block {
         void* data;
