@@ -34,17 +34,15 @@ def measure(session, kernels, model, size):
     return output.verdict() if output.code != 0 else None
 
 
-def sanitize(session, tool):
-    """A verdict of compute-sanitizer over all kernels at the odd sizes."""
+def sanitize(session, tool, model):
+    """The verdict of a tool of compute-sanitizer over all kernels at one size."""
+    if session.emulated:
+        return "skipped (emulated)"
     if not shutil.which("compute-sanitizer"):
         return "skipped (no compute-sanitizer)"
-    verdicts = []
-    for model in CHECKS[:2]:
-        command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", 9,
-                   *bench(session, "--check", "--model", model, "--dtype", "bf16")]
-        output = session.run(f"{tool} {model}", command, 45)
-        verdicts.append(output.verdict())
-    return next((verdict for verdict in verdicts if verdict != "ok"), "ok")
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", 9,
+               *bench(session, "--check", "--model", model, "--dtype", "bf16")]
+    return session.run(f"{tool} {model}", command, 60).verdict()
 
 
 def worst(kernels, model):
@@ -81,15 +79,15 @@ def run(session):
         problems[f"measure {model}"] = measure(session, kernels, model, size)
     table(session, kernels, models)
     blanks = [""] * (2 + 2 * len(models))
-    for tool in ("memcheck", "racecheck"):
-        session.row(tool, *blanks, sanitize(session, tool) if not session.emulated else "skipped (emulated)")
     for what, problem in problems.items():
         if problem:
             session.row(what, *blanks, problem)
-    model, batch, sequence = models[0]
-    name = worst(kernels, model)
+    name = worst(kernels, models[0][0])
     if name and not session.emulated:
-        session.note(f"most time lost: {name} ({counters(session, name, model, ('--batch', batch, '--sequence', sequence))})")
+        session.note(f"most time lost: {name} ({counters(session, name, models[0][0], ('--batch', 4, '--sequence', 1024))})")
+    for model in CHECKS[:2]:
+        for tool in ("memcheck", "racecheck"):
+            session.row(f"{tool} {model}", *blanks, sanitize(session, tool, model))
     session.note("off: largest |out - CPU twin| / |CPU twin| of the outputs; floor: FLOPs at a large product's rate or bytes at a"
                  " large copy's, both measured in the same run")
 

@@ -20,7 +20,7 @@ TINY = [
     ("llama-tiny", {"arch": "llama", "num_layers": 2, "hidden_size": 128, "num_heads": 2, "num_kv_heads": 1, "ffn_size": 256},
      32, 2, 2, "none"),
 ]
-STEPS, WARM_UP = 4, 2
+STEPS, WARM_UP = 3, 2
 
 
 def parameters(model, vocabulary, seq_len):
@@ -57,7 +57,9 @@ def torch(session, name, model, seq_len, batch, micro_batches, vocabulary, compi
                "--ffn", model.get("ffn_size", 0), "--vocabulary", vocabulary, "--seq-len", seq_len, "--micro-batch", batch,
                "--micro-batches", micro_batches, "--steps", STEPS, "--warmup", WARM_UP, "--compile", compiled,
                "--device", "cpu" if session.emulated else "cuda"]
-    output = session.run(f"{name} T={seq_len}, PyTorch", command, 90)
+    # PyTorch finds the CUDA libraries that it was built with by itself; those of a package must not come before them.
+    own_libraries = {"LD_LIBRARY_PATH": os.environ["OUTER_LIBRARY_PATH"]} if "OUTER_LIBRARY_PATH" in os.environ else {}
+    output = session.run(f"{name} T={seq_len}, PyTorch", command, 90, environment=own_libraries)
     for line in output.text.splitlines():
         if output.code == 0 and line.startswith("{"):
             return output, json.loads(line)

@@ -123,7 +123,8 @@ class Session:
         widths = [max(len(row[i]) for row in [self.headings, *self.rows]) for i in range(len(self.headings))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
                  for row in [self.headings, ["-" * width for width in widths], *self.rows]]
-        verdict = "FAILED" if self.failed else "passed"
+        skipped = sum(row[-1].startswith("skipped") for row in self.rows)
+        verdict = "FAILED" if self.failed else f"passed, {skipped} rows skipped" if skipped else "passed"
         lines += [*self.notes, f"gpu_check {self.part}: {verdict} after {time.monotonic() - self.start:.0f} s"]
         text = "\n".join(lines) + "\n"
         with open(self.table_path, "w", encoding="utf-8") as file:

@@ -17,13 +17,14 @@ GRIDS = [
     ("PP8 gpipe", 8, {"pp": 8}, {"schedule": "gpipe"}, True),
 ]
 EMULATED_GRIDS = ("PP2 1f1b", "TP2")
+THREADS = {"cpu": 8, "cuda": 1}
 TOLERANCE = {"fp32": 1e-4, "bf16": 2e-2}  # of a loss of about 6, over all steps
 
 
 def job(session, model, device, dtype, parallel=None, pipeline=None):
     steps, seq_len, batch = (2, 32, 2) if session.emulated else (10, 128, 16)
     shared = {"comm": "staged", "share_gpu": True} if parallel else {}
-    return {"version": 1, "run": {"seed": 7, "threads": 1, "device": device, **shared},
+    return {"version": 1, "run": {"seed": 7, "threads": THREADS[device], "device": device, **shared},
             "model": model, "parallel": parallel or {}, "pipeline": pipeline or {"schedule": "1f1b"},
             "train": {"seq_len": seq_len, "micro_batch": 1, "global_batch": batch, "steps": steps, "dtype": dtype},
             "optimizer": {"name": "adamw", "clip_grad": 1.0}, "lr": {"peak": 1e-3, "schedule": "constant"},
@@ -57,7 +58,7 @@ def run(session):
         if session.emulated:
             model = {**model, "num_layers": 2, "hidden_size": 128, "num_heads": 2, "ffn_size": 256}
             model.update({"num_kv_heads": 1} if name == "llama" else {})
-        output, steps = session.train(f"{name} on the CPU", job(session, model, "cpu", "fp32"), 1, 120)
+        output, steps = session.train(f"{name} on the CPU", job(session, model, "cpu", "fp32"), 1, 60)
         reference = losses(steps)
         if output.code != 0 or not reference:
             session.row(f"{name} on the CPU", 1, "fp32", "", "", "", output.verdict())

@@ -107,6 +107,15 @@ class Package(unittest.TestCase):
             for row in rows:
                 self.assertRegex(table, rf"(?m)^{row} .* ok$")
 
+    def test_gpu_check_fails_where_there_is_no_gpu(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("this machine has a GPU")
+        code, output = self.inside("elsewhere/run gpu_check --part peers --out results")
+        self.assertEqual(code, 1, output)
+        self.assertRegex(output, r"gpt2-124m +1024 .* FAIL \(exit code 69: ")
+        self.assertRegex(output, r"gpt2-124m: no peer, FAIL \(exit code 1: .*No module named .torch")
+        self.assertIn("gpu_check peers: FAILED", output)
+
 
 def main():
     global BUILD
