@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 BUILD = ""
+SIXTEEN_BYTES = r"\.v4\.[ubf]32$|\.v2\.[ubf]64$"
 PRODUCT = r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32"
 HEAD_SIZES = (64, 128)
 
@@ -81,6 +82,20 @@ class Vectors(unittest.TestCase):
                     self.assertNotRegex(ptx, r"st\.global(\.cs)?\.(v2\.)?[ub](16|32)", name)
                     self.assertRegex(ptx, r"st\.global(\.cs)?\.(v4\.[ubf]32|v2\.[ub]64)|statistics", name)
         self.assertGreater(seen, 8)
+
+
+class Sweeps(unittest.TestCase):
+    def test_vector_kernels_move_16_bytes_with_each_access(self):
+        found = 0
+        for file, command in sources(BUILD, r"kernels/(elementwise|swiglu)\.cu$").items():
+            for name, ptx in kernels_of(command).items():
+                if "Vector<" not in name:
+                    continue
+                accesses = re.findall(r"\b(?:ld|st)\.global[.\w]*", ptx)
+                self.assertTrue(accesses, name)
+                self.assertEqual([access for access in accesses if not re.search(SIXTEEN_BYTES, access)], [], name)
+                found += 1
+        self.assertGreater(found, 8)
 
 
 def main():
