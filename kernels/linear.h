@@ -16,7 +16,8 @@ enum class Epilogue {
 // Elements of the prepared form of W [N,K] for activations of type `storage`; 0 where the backend multiplies
 // with W as it is.
 using PreparedWeightElements = std::int64_t(std::int64_t n, std::int64_t k, DType storage);
-// Packs W for linear_forward and linear_backward_input; runs once per optimizer step.
+// Fills the prepared form, W in the type `storage`, when weights are set; later the optimizer writes it with
+// every new weight (OptimizerTensor::shadow).
 using PrepareWeight = void(const OpContext&, TensorView prepared, TensorView weight);
 
 // z = x W^T + bias (bias without data: none). none: y = z. gelu: pre = z is kept for the backward pass, y =

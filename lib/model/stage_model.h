@@ -47,7 +47,7 @@ class StageModel final : public Stage {
     const ParameterList& parameters() const { return registry_.parameters(); }
     const Weight* embedding_table() const { return embedding_ ? &embedding_->table() : nullptr; }
 
-    // After weights changed: brings their prepared forms up to date.
+    // After weights were set: brings their prepared forms up to date. The optimizer does so itself.
     void prepare_weights() const;
     void begin_step(const StepInputs& inputs);
     LossHead& head() { return *head_; }

@@ -108,7 +108,6 @@ StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consume
         optimizer_begin_ = device_.mark();
         optimizer_->step(op, learning_rate(step_number),
                          optim::clip_coefficient(result.grad_norm, spec_.optimizer.clip_grad), step_number);
-        model_.prepare_weights();
         optimizer_end_ = device_.mark();
     }
     if (device_.is_host()) wait_for_device("the optimizer");
