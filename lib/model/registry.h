@@ -87,8 +87,8 @@ class Registry {
     Weight up(const std::string& prefix, const std::string& suffix, std::int64_t columns);
     LinearWeights row_parallel(const std::string& name, std::int64_t inputs, std::int64_t local_inputs,
                                std::int64_t first_input);
-    // Takes the prepared forms of a linear whose entries are the latest, from first_entry on, which get them as
-    // their shadows.
+    // Takes the prepared forms of a linear whose entries are the latest, from first_entry on, which get them
+    // as their shadows.
     void prepare(LinearWeights& linear, std::size_t first_entry);
     bool gpt2() const { return model_.arch == config::Arch::gpt2; }
 
