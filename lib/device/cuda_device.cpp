@@ -177,8 +177,15 @@ double CudaDevice::seconds(int mark) {
 }
 
 void CudaDevice::clear_marks() {
-    used_marks_ = 0;
+    used_marks_ = passed_marks_ = 0;
     align_clocks();
+}
+
+bool CudaDevice::progressed() {
+    const int before = passed_marks_;
+    while (passed_marks_ < used_marks_ && marks_[static_cast<std::size_t>(passed_marks_)].passed())
+        ++passed_marks_;
+    return passed_marks_ > before;
 }
 
 // Anew for every step: events count in fp32 milliseconds. With nothing queued the event passes within

@@ -40,6 +40,7 @@ class CudaDevice final : public Device {
     int mark() override;
     double seconds(int mark) override;
     void clear_marks() override;
+    bool progressed() override;
     void begin_range(const char* name) override;
     void end_range() override;
     std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
@@ -64,6 +65,7 @@ class CudaDevice final : public Device {
     std::unique_ptr<kernels::cuda::Matmul> matmul_;
     std::vector<CudaEvent> marks_;  // the first used_marks_ are in use
     int used_marks_ = 0;
+    int passed_marks_ = 0;     // of these, as progressed() has seen
     CudaEvent zero_;           // marks are measured from here,
     double zero_seconds_ = 0;  // which was then, on the host's clock
 };

@@ -51,6 +51,7 @@ class Device {
     virtual int mark() = 0;
     virtual double seconds(int mark) = 0;
     virtual void clear_marks() = 0;
+    virtual bool progressed() = 0;  // polls: the queue has passed a mark since this was last asked
 
     // Names what is queued in between, for profilers.
     virtual void begin_range(const char* name) = 0;

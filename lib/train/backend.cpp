@@ -1,5 +1,6 @@
 #include "train/backend.h"
 
+#include <functional>
 #include <utility>
 
 #include "config/device_rules.h"
@@ -38,10 +39,13 @@ CudaPlugin open_cuda(const config::RunConfig& run, comm::MpiEnv& env) {
 
 void Backend::wait(comm::MpiEnv& env, const char* label) {
     if (device->is_host()) return;
-    env.wait_until(label, [this] {
+    bool idle = false;
+    const auto moved = [&] {
         transport->check();
-        return device->idle();
-    });
+        idle = device->idle();
+        return idle || device->progressed();
+    };
+    while (!idle) env.wait_until(label, std::ref(moved));
 }
 
 Backend make_backend(const config::RunConfig& run, comm::MpiEnv& env) {

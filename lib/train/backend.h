@@ -25,7 +25,8 @@ struct Backend {
     std::string gpu() const { return device->is_host() ? "" : device->description(); }
     const char* device_name() const { return device->is_host() ? "cpu" : "cuda"; }  // as run.device names it
     // Waits until the device has done all that was queued; what failed in the background is thrown here. The
-    // watchdog names the wait `label`.
+    // watchdog names the wait `label`, and its time runs from the last mark that the device has passed: a
+    // long step is no silence.
     void wait(comm::MpiEnv& env, const char* label);
 };
 

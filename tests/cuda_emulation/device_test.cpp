@@ -92,8 +92,11 @@ TEST(CudaDevice, MarksAreOnTheHostsClock) {
         EXPECT_LE(device.seconds(first), device.seconds(second));
         EXPECT_LE(device.seconds(second), after + 1e-3);
         device.clear_marks();
+        EXPECT_FALSE(device.progressed());
         EXPECT_EQ(device.mark(), 0);
         device.synchronize();
+        EXPECT_TRUE(device.progressed());
+        EXPECT_FALSE(device.progressed());
         device.clear_marks();
     }
 }
