@@ -159,10 +159,7 @@ void give_fibers() {
     s.idle.clear();
     s.idle.reserve(s.threads.size());
     while (s.fibers.size() < s.threads.size()) s.fibers.push_back(std::make_unique<Fiber>(&fiber_main));
-    for (std::size_t i = 0; i < s.threads.size(); ++i) {
-        s.threads[i].fiber = s.fibers[i].get();
-        s.fibers[i]->become_new_thread();
-    }
+    for (std::size_t i = 0; i < s.threads.size(); ++i) s.threads[i].fiber = s.fibers[i].get();
 }
 
 void run_block(std::uint64_t block_seed) {

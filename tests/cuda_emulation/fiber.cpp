@@ -88,6 +88,9 @@ Fiber::Fiber(void (*entry)())
     *--pointer = reinterpret_cast<void*>(&Fiber::start);
     for (int saved = 0; saved < 6; ++saved) *--pointer = nullptr;
     stack_pointer_ = pointer;
+#if defined(ESCALIER_EMULATION_TSAN)
+    thread_sanitizer_ = __tsan_create_fiber(0);
+#endif
 }
 
 Fiber::~Fiber() {
@@ -109,13 +112,6 @@ void Fiber::resume(Fiber& from) {
 #endif
     escalier_switch_stack(&from.stack_pointer_, stack_pointer_);
     from.arrive();
-}
-
-void Fiber::become_new_thread() {
-#if defined(ESCALIER_EMULATION_TSAN)
-    if (thread_sanitizer_) __tsan_destroy_fiber(thread_sanitizer_);
-    thread_sanitizer_ = __tsan_create_fiber(0);
-#endif
 }
 
 }  // namespace escalier::cuda_emulation

@@ -7,17 +7,15 @@ namespace escalier::cuda_emulation {
 
 class Fiber {
  public:
-    Fiber() = default;                // the stack that the caller already runs on
-    explicit Fiber(void (*entry)());  // entry() never returns
+    Fiber() = default;  // the stack that the caller already runs on
+    // entry() never returns. The thread sanitizer takes it for a thread, which follows what was done before.
+    explicit Fiber(void (*entry)());
     ~Fiber();
     Fiber(const Fiber&) = delete;
     Fiber& operator=(const Fiber&) = delete;
 
     // Leaves `from`, which is the running one, and goes on where this one left off.
     void resume(Fiber& from);
-    // The thread sanitizer sees a new thread from here on, unordered with the one before. On the running
-    // fiber.
-    void become_new_thread();
 
  private:
     [[noreturn]] static void start();
