@@ -74,8 +74,14 @@ class DynamicShared {
     std::size_t bytes_ = 0;
 };
 
+// Sets of lanes, as masks.
+struct Warp {
+    std::uint32_t present = 0, exited = 0, waiting = 0;
+};
+
 struct Scheduler {
     std::vector<Thread> threads;
+    std::vector<Warp> warps;
     std::uint32_t live = 0;  // threads that have not exited
     std::uint32_t at_barrier = 0;
     int barrier_sum = 0;
@@ -124,6 +130,7 @@ void give_way() {
 void exit_thread() {
     complete_copies(0);
     self->state = Thread::State::exited;
+    scheduler.warps[self->linear / 32].exited |= 1u << self->lane();
     --scheduler.live;
     if (scheduler.at_barrier > 0) fault("this thread exits while others of its block wait at a barrier");
     happens_before(&scheduler.block_ends);
@@ -167,6 +174,7 @@ void run_block(std::uint64_t block_seed) {
     s.ready.reset(s.threads.size(), seed() != 0, block_seed);
     s.live = static_cast<std::uint32_t>(s.threads.size());
     s.at_barrier = 0;
+    for (Warp& warp : s.warps) warp.exited = warp.waiting = 0;
     for (Thread& thread : s.threads) {
         thread.state = Thread::State::ready;
         thread.copies.clear();
@@ -271,46 +279,56 @@ int block_barrier(int value, int line) {
     return self->barrier_value;
 }
 
+namespace {
+
+void require_same(const Thread& a, const Thread& b) {
+    if (a.mask != b.mask) fault("lanes that name each other wait with different masks");
+    if (a.operation != b.operation) fault("lanes of one mask meet in different warp operations");
+}
+
+template <class F>
+void for_each_lane(std::uint32_t mask, F&& f) {
+    for (; mask; mask &= mask - 1) f(static_cast<std::uint32_t>(__builtin_ctz(mask)));
+}
+
+// All lanes of the mask are there; the running one is the last.
+void complete_collective(Thread* first, std::uint32_t mask, WarpCompute compute, bool ordering) {
+    Scheduler& s = scheduler;
+    Thread* me = self;
+    for_each_lane(mask, [&](std::uint32_t lane) { require_same(*me, first[lane]); });
+    if (ordering && thread_sanitizer)
+        for_each_lane(mask, [&](std::uint32_t lane) { happens_after(&first[lane].ordered[0]); });
+    compute(first, mask);
+    if (ordering && thread_sanitizer)
+        for_each_lane(mask, [&](std::uint32_t lane) { happens_before(&first[lane].ordered[1]); });
+    s.warps[me->linear / 32].waiting &= ~mask;
+    for_each_lane(mask, [&](std::uint32_t lane) {
+        first[lane].state = Thread::State::ready;
+        if (&first[lane] != me || s.ready.shuffled()) s.ready.push(&first[lane]);
+    });
+}
+
+}  // namespace
+
 void warp_collective(WarpOperation operation, std::uint32_t mask, WarpCompute compute) {
     Scheduler& s = scheduler;
     Thread* me = self;
+    Thread* first = &s.threads[me->linear / 32 * 32];
+    Warp& warp = s.warps[me->linear / 32];
     if (!(mask >> me->lane() & 1)) fault("the mask of a warp operation lacks the calling lane");
-    Thread* warp = &s.threads[me->linear / 32 * 32];
+    if (mask & ~warp.present) fault("a mask names a lane that the block does not have");
+    if (mask & warp.exited) fault("a mask names a lane that has exited");
     me->state = Thread::State::in_warp;
     me->operation = operation;
     me->mask = mask;
+    if (const std::uint32_t there = warp.waiting & mask) require_same(*me, first[__builtin_ctz(there)]);
+    warp.waiting |= 1u << me->lane();
     // Only __syncwarp orders memory; shuffles and votes exchange values alone.
     const bool ordering = operation == WarpOperation::sync;
     if (ordering) happens_before(&me->ordered[0]);
-    const auto each = [&](auto&& f) {
-        for (std::uint32_t rest = mask; rest; rest &= rest - 1)
-            f(static_cast<std::uint32_t>(__builtin_ctz(rest)));
-    };
-    bool complete = true;
-    each([&](std::uint32_t lane) {
-        if (me->linear / 32 * 32 + lane >= s.threads.size())
-            fault("a mask names a lane that the block does not have");
-        const Thread& other = warp[lane];
-        if (other.state == Thread::State::exited) fault("a mask names a lane that has exited");
-        if (other.state != Thread::State::in_warp)
-            complete = false;
-        else if (other.mask != mask)
-            fault("lanes that name each other wait with different masks");
-        else if (other.operation != operation)
-            fault("lanes of one mask meet in different warp operations");
-    });
-    if (!complete) {
-        give_way();
-    } else {
-        if (ordering) each([&](std::uint32_t lane) { happens_after(&warp[lane].ordered[0]); });
-        compute(warp, mask);
-        if (ordering) each([&](std::uint32_t lane) { happens_before(&warp[lane].ordered[1]); });
-        each([&](std::uint32_t lane) {
-            warp[lane].state = Thread::State::ready;
-            if (&warp[lane] != me || s.ready.shuffled()) s.ready.push(&warp[lane]);
-        });
-        if (s.ready.shuffled()) give_way();
-    }
+    const bool complete = (warp.waiting & mask) == mask;
+    if (complete) complete_collective(first, mask, compute, ordering);
+    if (!complete || s.ready.shuffled()) give_way();
     if (ordering) happens_after(&me->ordered[1]);
 }
 
@@ -329,6 +347,8 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, const std::functi
                 s.threads[linear].index = {x, y, z};
                 s.threads[linear].linear = linear;
             }
+    s.warps.assign((s.threads.size() + 31) / 32, Warp());
+    for (const Thread& thread : s.threads) s.warps[thread.linear / 32].present |= 1u << thread.lane();
     s.shared.reset(shared_bytes);
     const std::uint64_t launch = ++s.launches;
     const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
