@@ -18,14 +18,13 @@ std::uintptr_t offset_in_library(void* address) {
     return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(info.dli_fbase);
 }
 
-// Of the callers of the function that called wait_is_dropped().
+// Of the caller of the function that called wait_is_dropped().
 [[gnu::noinline]] std::string place() {
     constexpr int own_frames = 3;  // place, wait_is_dropped, cudaStreamWaitEvent
-    void* frames[own_frames + 2] = {};
-    backtrace(frames, own_frames + 2);
-    char text[64];
-    std::snprintf(text, sizeof text, "%zx+%zx", offset_in_library(frames[own_frames]),
-                  offset_in_library(frames[own_frames + 1]));
+    void* frames[own_frames + 1] = {};
+    backtrace(frames, own_frames + 1);
+    char text[32];
+    std::snprintf(text, sizeof text, "%zx", offset_in_library(frames[own_frames]));
     return text;
 }
 

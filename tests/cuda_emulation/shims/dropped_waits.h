@@ -1,6 +1,6 @@
 // Leaves out the waits for events that one place in the program asks for, so that a test can see whether
-// anybody would notice. A place is the two innermost callers of cudaStreamWaitEvent, as offsets within their
-// library: "1f2a0+3b410".
+// anybody would notice. A place is the caller of cudaStreamWaitEvent, as an offset within its library:
+// "1f2a0".
 //
 //   ESCALIER_CUDA_LIST_WAITS=FILE    every place that waits is added to FILE, one a line, when it first does
 //   ESCALIER_CUDA_DROP_WAIT=PLACE    that place's waits are left out
