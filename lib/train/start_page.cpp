@@ -9,6 +9,7 @@
 #include "schedule/prove.h"
 #include "schedule/simulate.h"
 #include "train/metrics.h"
+#include "train/peak_flops.h"
 #include "train/schedule_rules.h"
 #include "train/stage_costs.h"
 
@@ -31,8 +32,13 @@ std::string recompute_text(config::Recompute recompute, std::int64_t every) {
 std::string device_line(const Assembly& assembly) {
     const config::JobSpec& spec = assembly.spec();
     const std::string& note = assembly.backend().note;
-    return fmt::format("device    {}{}, {}, tensors between ranks by {}", spec.run.device,
-                       note.empty() ? "" : " (" + note + ")", spec.train.dtype, spec.run.comm);
+    const double peak = peak_flops(spec, assembly.backend().device->description());
+    const std::string mfu =
+        peak > 0 ? fmt::format("; MFU is against {:g} TFLOP/s a rank{}", peak / 1e12,
+                               spec.log.peak_tflops ? " (log.peak_tflops)" : ", the dense bf16 peak")
+                 : "";
+    return fmt::format("device    {}{}, {}, tensors between ranks by {}{}", spec.run.device,
+                       note.empty() ? "" : " (" + note + ")", spec.train.dtype, spec.run.comm, mfu);
 }
 
 std::string model_line(const config::ModelConfig& m) {

@@ -147,6 +147,19 @@ class Behaviour(unittest.TestCase):
                     self.assertTrue(all(part >= 0 for part in rank.values()), rank)
                     self.assertAlmostEqual(sum(rank.values()), whole, delta=1e-5 * whole)
 
+    def test_mfu_is_against_the_peak_that_is_given_and_unknown_without(self):
+        with Case(BINARY) as case:
+            result = case.run(with_keys(N0, parallel__dp=2, log__peak_tflops=1), 2)
+            self.assertEqual(result.code, 0, result)
+            self.assertIn("MFU is against 1 TFLOP/s a rank (log.peak_tflops)", result.output)
+            for step in result.steps:
+                self.assertAlmostEqual(step["mfu"], step["model_flops_per_s"] / 2e12, delta=1e-9)
+                self.assertTrue(0 < step["mfu"] < 1)
+        with Case(BINARY) as case:
+            result = case.run(with_keys(N0, run__device="cpu"), 1)
+            self.assertTrue(result.steps and all(step["mfu"] is None for step in result.steps), result)
+            self.assertNotIn("mfu", result.output.lower())
+
     def test_the_idle_shares_of_a_pipeline_add_up(self):
         with Case(BINARY) as case:
             result = case.run(with_keys(N0, parallel__pp=2, parallel__dp=2), 4)
