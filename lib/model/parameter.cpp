@@ -35,6 +35,7 @@ void initialize(const ParameterList& parameters, std::uint64_t seed, std::int64_
                 ComputePool& pool, device::Device& device) {
     std::vector<float> values;
     for (const Parameter& p : parameters) {
+        if (p.weight.elements() == 0) continue;  // a shard of padding
         values.resize(static_cast<std::size_t>(p.weight.elements()));
         float* weight = values.data();
         const bool matrix = p.box.extent.rank() == 2;
