@@ -172,6 +172,10 @@ int CudaDevice::mark() {
     return used_marks_++;
 }
 
+void CudaDevice::reserve_marks(std::size_t count) {
+    while (marks_.size() < count) marks_.emplace_back(CudaEvent::Kind::timing);
+}
+
 double CudaDevice::seconds(int mark) {
     return zero_seconds_ + 1e-3 * marks_[static_cast<std::size_t>(mark)].milliseconds_since(zero_);
 }

@@ -38,6 +38,7 @@ class CudaDevice final : public Device {
     void synchronize() override;
     OpContext op_context(ComputePool& pool, void* scratch, std::size_t bytes) override;
     int mark() override;
+    void reserve_marks(std::size_t count) override;
     double seconds(int mark) override;
     void clear_marks() override;
     bool progressed() override;

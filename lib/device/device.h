@@ -49,6 +49,7 @@ class Device {
     // Time as the queue sees it: mark() queues a mark; once the queue has passed it, seconds() tells when, on
     // the host's clock (core/clock.h). clear_marks() forgets all of them, when the queue is idle.
     virtual int mark() = 0;
+    virtual void reserve_marks(std::size_t count) = 0;  // so many of them then allocate nothing
     virtual double seconds(int mark) = 0;
     virtual void clear_marks() = 0;
     virtual bool progressed() = 0;  // polls: the queue has passed a mark since this was last asked

@@ -15,6 +15,8 @@ class Clock {
  public:
     virtual ~Clock() = default;
     virtual double now() = 0;  // the present, as a mark
+    // Before a step that takes at most so many marks: it then allocates nothing for them.
+    virtual void reserve(std::size_t /*marks*/) {}
     // Of a mark, in seconds: at once for marks of the host, for those of a device when it has passed them.
     virtual double seconds(double mark) { return mark; }
     // Round all that an action queues.
@@ -45,6 +47,8 @@ class DeviceClock : public Clock {
  public:
     explicit DeviceClock(device::Device& device) : device_(device) {}
     double now() override { return device_.mark(); }
+    // The caller may take a few marks of its own beside the executor's.
+    void reserve(std::size_t marks) override { device_.reserve_marks(marks + 16); }
     double seconds(double mark) override { return device_.seconds(static_cast<int>(mark)); }
     void spend(double) override;  // an InternalError: costs are set on the other clocks
     void enter(const schedule::Action& action) override;

@@ -332,6 +332,9 @@ Executor::Executor(schedule::Program program, std::vector<model::Stage*> stages,
     state_->times.actions.reserve(actions);
     state_->times.waits.reserve(4 * actions + state_->buffers.size());
     state_->stretches.reserve(state_->most_stretches());
+    // A stretch takes two marks at most, an action two, a wait two, and so does the step.
+    if (!arena.measuring())
+        clock.reserve(2 * (state_->stretches.capacity() + actions + state_->times.waits.capacity() + 1));
 }
 
 Executor::~Executor() = default;
