@@ -69,7 +69,9 @@ TEST(TrainStep, AllocatesNothingAfterTheFirstStepAndReplicasStayEqual) {
                 const std::int64_t before = test::allocations_of_this_thread();
                 const StepResult result = assembly.step().run(tokens, (step - 1) * 12, step);
                 const std::int64_t allocated = test::allocations_of_this_thread() - before;
-                if (step > 1) EXPECT_EQ(allocated, 0) << "step " << step;
+                if (step > 1) {
+                    EXPECT_EQ(allocated, 0) << "step " << step;
+                }
                 EXPECT_GT(result.grad_norm, 0);
                 expect_equal_replicas(assembly);
             }
