@@ -76,7 +76,8 @@ struct WorkExtent {
 // Bytes of OpContext scratch that each thread needs.
 std::size_t cpu_scratch_bytes_per_thread(const WorkExtent& extent);
 
-// The CPU twins. fp32 storage only; a view of another dtype is an InternalError.
+// The CPU twins. fp32 storage only, but that copy converts and optimizers write bf16 shadows; a view of
+// another dtype is an InternalError.
 const Ops& cpu_ops();
 
 }  // namespace escalier::kernels
