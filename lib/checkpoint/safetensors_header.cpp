@@ -2,9 +2,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/strict_json.h"
 
 namespace escalier::checkpoint {
 
@@ -29,20 +29,11 @@ std::optional<std::uint64_t> bytes_of(const std::string& dtype) {
     return std::nullopt;
 }
 
-// nlohmann keeps the last of two equal keys without a word, so keys are watched while parsing.
-json parse_without_duplicates(std::string_view text, const std::string& path) {
-    std::vector<std::set<std::string>> keys;
-    const auto watch = [&](int, json::parse_event_t event, json& value) {
-        if (event == json::parse_event_t::object_start) keys.emplace_back();
-        if (event == json::parse_event_t::object_end) keys.pop_back();
-        if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-            damaged(path, "the header names '" + value.get<std::string>() + "' twice");
-        return true;
-    };
+json parse_text(std::string_view text, const std::string& path) {
     try {
-        return json::parse(text, watch);
-    } catch (const json::exception& error) {
-        damaged(path, std::string("the header is not valid JSON (") + error.what() + ")");
+        return parse_strict_json(text);
+    } catch (const JsonFault& fault) {
+        damaged(path, std::string("the header ") + fault.what());
     }
 }
 
@@ -144,7 +135,7 @@ SafetensorsHeader parse_header(std::span<const char> bytes, const std::string& p
 
     SafetensorsHeader header;
     header.data_begin = 8 + header_bytes;
-    const json root = parse_without_duplicates(header_text, path);
+    const json root = parse_text(header_text, path);
     for (const auto& [name, entry] : root.items()) {
         if (name == "__metadata__")
             header.metadata = parse_metadata(entry, path);
