@@ -11,7 +11,9 @@ nlohmann::json parse_strict_json(std::string_view text) {
     // nlohmann keeps the last of two equal keys without a word, so keys are watched while parsing.
     std::vector<std::set<std::string>> keys;
     const auto watch = [&](int depth, json::parse_event_t event, json& value) {
-        if (depth > most_nesting)
+        const bool opens =
+            event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+        if (opens && depth >= most_nesting)
             throw JsonFault("is nested more than " + std::to_string(most_nesting) + " deep");
         if (event == json::parse_event_t::object_start) keys.emplace_back();
         if (event == json::parse_event_t::object_end) keys.pop_back();

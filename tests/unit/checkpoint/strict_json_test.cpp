@@ -24,7 +24,6 @@ TEST(StrictJson, NamesTheFault) {
     EXPECT_EQ(fault_of(R"([{"b": 1}, {"a": {"b": 1, "b": 1}}])"), "names 'b' twice");
     EXPECT_EQ(fault_of(std::string(65, '[') + std::string(65, ']')), "is nested more than 64 deep");
     EXPECT_EQ(fault_of(std::string(100000, '[')), "is nested more than 64 deep");
-    EXPECT_EQ(fault_of(R"({"a": )" + std::string(100000, '{')).find("is not valid JSON"), 0u);
     for (const char* text : {"", "{", "{} {}", "{\"a\": 1e999}", "\"\xff\"", "nan"})
         EXPECT_EQ(fault_of(text).find("is not valid JSON"), 0u) << text;
 }
