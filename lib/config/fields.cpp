@@ -69,6 +69,8 @@ void fields(FieldTable& f, RunConfig& c) {
       "seconds without an answer from a rank until the job is ended");
     f("cuda_graphs", yes_no(c.cuda_graphs),
       "each kind of action is recorded once and replayed; false: kernel by kernel (cuda)");
+    f("max_minutes", real(c.max_minutes, not_negative),
+      "minutes from the start after which the run saves a checkpoint and ends with 75; 0: no limit");
 }
 
 void fields(FieldTable& f, RopeScaling& c) {
@@ -148,6 +150,15 @@ void fields(FieldTable& f, TrainConfig& c) {
     f("dtype", one_of(c.dtype, {"auto", "fp32", "bf16"}),
       "type of activations and of the weights that products read; auto: fp32 on the CPU, bf16 on GPUs");
     f("recompute", RecomputeField{&c}, "what the backward pass computes anew instead of keeping it");
+    f("on_nonfinite", one_of(c.on_nonfinite, {"stop", "skip"}),
+      "a loss or gradient that is NaN or infinite ends the run, or its step updates nothing");
+    f("skip_limit", count(c.skip_limit, 1, most_steps),
+      "steps without an update, one after the other, that end the run");
+    f("spike_z", real(c.spike_z, not_negative),
+      "standard deviations above the mean of recent steps from which a loss or gradient norm is a spike, "
+      "whose "
+      "step updates nothing; 0: off");
+    f("spike_window", count(c.spike_window, 8, 65536), "recent steps that a spike is held against");
 }
 
 void fields(FieldTable& f, OptimizerConfig& c) {
@@ -183,11 +194,25 @@ void fields(FieldTable& f, DataConfig& c) {
     f("split", text(c.split), "shares of training, validation and test: \"98,2,0\"");
     f("order", one_of(c.order, {"native", "megatron"}), "how samples are shuffled");
     f("tokenizer", text(c.tokenizer), "for text and jsonl: byte, or sp:PATH of a SentencePiece model");
+    f("allow_change", yes_no(c.allow_change), "a resumed run may go on with other data or another order");
 }
 
 void fields(FieldTable& f, EvalConfig& c) {
     f("every", count(c.every, 0, most_steps), "steps between validations; 0: off");
     f("batches", count(c.batches, 1, most_samples), "global batches of the fixed validation set");
+}
+
+void fields(FieldTable& f, CheckpointConfig& c) {
+    f("every", count(c.every, 0, most_steps), "steps between checkpoints; 0: none but the last");
+    f("last", yes_no(c.last), "a checkpoint after the last step too");
+    f("keep_last", count(c.keep_last, 0, most_steps), "newest checkpoints that are kept; 0: all");
+    f("keep_every", count(c.keep_every, 0, most_steps),
+      "checkpoints of steps divisible by it are kept for ever; 0: none");
+    f("async", yes_no(c.async), "training goes on while a checkpoint is written, from a copy in host memory");
+    f("resume", text(c.resume),
+      "none; auto: the newest whole checkpoint of run.dir/run.name, if there is one; or a run folder or one "
+      "of "
+      "its step folders");
 }
 
 void fields(FieldTable& f, LogConfig& c) {
@@ -208,6 +233,7 @@ void fields(FieldTable& f, JobSpec& c) {
     f.section("lr", c.lr, "the learning rate");
     f.section("data", c.data, "token files");
     f.section("eval", c.eval, "validation");
+    f.section("checkpoint", c.checkpoint, "saving and resuming");
     f.section("log", c.log, "what is reported");
 }
 // clang-format on

@@ -23,6 +23,7 @@ struct RunConfig {
     bool share_gpu = false;
     std::int64_t comm_timeout_s = 120;
     bool cuda_graphs = true;  // actions are recorded once and replayed
+    double max_minutes = 0;   // of the whole run, its start included; 0: no limit
 
     bool operator==(const RunConfig&) const = default;
 };
@@ -101,6 +102,10 @@ struct TrainConfig {
     // one per stage.
     std::vector<Recompute> recompute = {Recompute::none};
     std::int64_t recompute_every = 1;
+    std::string on_nonfinite = "stop";  // stop | skip
+    std::int64_t skip_limit = 10;       // so many steps without an update, one after the other, end the run
+    double spike_z = 0;                 // a step whose loss or norm lies so far out is skipped; 0: off
+    std::int64_t spike_window = 128;    // steps whose mean and deviation a spike is held against
 
     bool operator==(const TrainConfig&) const = default;
 };
@@ -139,6 +144,7 @@ struct DataConfig {
     std::string split = "98,2,0";    // train, validation, test shares
     std::string order = "native";    // native | megatron
     std::string tokenizer = "byte";  // byte | sp:PATH
+    bool allow_change = false;       // a resume may go on with other data
 
     bool operator==(const DataConfig&) const = default;
 };
@@ -148,6 +154,20 @@ struct EvalConfig {
     std::int64_t batches = 10;  // global batches of the fixed validation set
 
     bool operator==(const EvalConfig&) const = default;
+};
+
+struct CheckpointConfig {
+    std::int64_t every = 0;       // steps between checkpoints; 0: none but the last
+    bool last = true;             // one after the last step too
+    std::int64_t keep_last = 3;   // newest ones that stay; 0: all
+    std::int64_t keep_every = 0;  // those of steps divisible by it stay for ever; 0: none
+    bool async = true;            // training goes on while one is written
+    std::string resume = "none";  // none | auto | a run folder or one of its step folders
+
+    // Whether a run writes any.
+    bool saves() const { return every > 0 || last; }
+
+    bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct LogConfig {
@@ -169,6 +189,7 @@ struct JobSpec {
     LrConfig lr;
     DataConfig data;
     EvalConfig eval;
+    CheckpointConfig checkpoint;
     LogConfig log;
 
     // Micro-batches per replica and step; valid once resolved.

@@ -29,31 +29,10 @@ std::string below(const std::string& section, const std::string& name) {
 }
 
 // Keys of the finished spec that this build does not honour.
-constexpr std::array<const char*, 25> coming_keys = {"run.deterministic",
-                                                     "run.comm",
-                                                     "run.max_minutes",
-                                                     "run.share_gpu",
-                                                     "run.clock",
-                                                     "parallel.cp",
-                                                     "parallel.ep",
-                                                     "parallel.sequence_parallel",
-                                                     "parallel.zero",
-                                                     "pipeline.chunks",
-                                                     "pipeline.group",
-                                                     "pipeline.file",
-                                                     "train.on_nonfinite",
-                                                     "checkpoint",
-                                                     "checkpoint.every",
-                                                     "checkpoint.keep_last",
-                                                     "checkpoint.keep_every",
-                                                     "checkpoint.async",
-                                                     "checkpoint.resume",
-                                                     "log.tensorboard",
-                                                     "log.trace",
-                                                     "sweep",
-                                                     "sweep.axes",
-                                                     "sweep.exclude",
-                                                     "model.from"};
+constexpr std::array<const char*, 11> coming_keys = {
+    "run.clock",     "parallel.cp",     "parallel.ep", "parallel.sequence_parallel",
+    "parallel.zero", "log.tensorboard", "log.trace",   "sweep",
+    "sweep.axes",    "sweep.exclude",   "model.from"};
 
 int allowed_distance(const std::string& name) {
     return std::max(1, static_cast<int>(name.size()) / 3);
