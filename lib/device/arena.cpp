@@ -44,7 +44,7 @@ TensorView Arena::take(DType dtype, Shape shape) {
 Arenas Arenas::measuring() {
     return {Arena("parameters"),  Arena("prepared weights"), Arena("gradients"), Arena("optimizer"),
             Arena("activations"), Arena("communication"),    Arena("workspace"), Arena("data"),
-            Arena("host")};
+            Arena("host"),        Arena("staging")};
 }
 
 Arenas Arenas::allocated(const Arenas& measured, Allocator& allocator, Allocator& host_allocator) {
@@ -57,12 +57,14 @@ Arenas Arenas::allocated(const Arenas& measured, Allocator& allocator, Allocator
             make(measured.communication),
             make(measured.workspace),
             make(measured.data),
-            Arena(measured.host.name(), host_allocator, measured.host.used())};
+            Arena(measured.host.name(), host_allocator, measured.host.used()),
+            Arena(measured.staging.name(), host_allocator, measured.staging.used())};
 }
 
 std::size_t Arenas::used() const {
     return parameters.used() + prepared_weights.used() + gradients.used() + optimizer.used() +
-           activations.used() + communication.used() + workspace.used() + data.used() + host.used();
+           activations.used() + communication.used() + workspace.used() + data.used() + host.used() +
+           staging.used();
 }
 
 }  // namespace escalier::device

@@ -57,7 +57,8 @@ struct Arenas {
     Arena communication;
     Arena workspace;
     Arena data;
-    Arena host;  // what the host fills and reads
+    Arena host;     // what the host fills and reads
+    Arena staging;  // host memory: what an asynchronous save writes
 
     static Arenas measuring();
     // Arenas with exactly the capacities that a measuring run used. host_allocator: of the arena `host`.
