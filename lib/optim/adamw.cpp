@@ -32,6 +32,8 @@ class Adamw : public Optimizer {
         ops_.adamw_step(context, tensors_, parameters);
     }
 
+    const std::vector<kernels::OptimizerTensor>& tensors() const override { return tensors_; }
+
  private:
     config::OptimizerConfig config_;
     const kernels::Ops& ops_;

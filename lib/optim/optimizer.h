@@ -19,6 +19,8 @@ class Optimizer {
     // gradient_scale: the clip coefficient. step_number: from 1, for the bias correction.
     virtual void step(const OpContext& context, double lr, float gradient_scale,
                       std::int64_t step_number) = 0;
+    // What it updates, with the moments that it keeps; in the order of updated_entries().
+    virtual const std::vector<kernels::OptimizerTensor>& tensors() const = 0;
 };
 
 // Takes the state from `arena`: two moments per updated element for adamw, nothing for sgd.

@@ -18,6 +18,8 @@ class Sgd : public Optimizer {
         ops_.sgd_step(context, tensors_, {static_cast<float>(lr), weight_decay_, gradient_scale});
     }
 
+    const std::vector<kernels::OptimizerTensor>& tensors() const override { return tensors_; }
+
  private:
     float weight_decay_;
     const kernels::Ops& ops_;

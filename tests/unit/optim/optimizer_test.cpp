@@ -114,6 +114,22 @@ TEST_F(OptimizerTest, UpdatesASharedWeightOnceFromTheFirstGradient) {
     EXPECT_EQ(arena_->used(), 2 * device::Arena::alignment);  // two moments of one entry
 }
 
+TEST_F(OptimizerTest, ListsWhatItUpdatesWithItsMoments) {
+    add_matrix_and_bias();
+    const model::ParameterList updated = updated_entries(made_.list);
+    for (const char* name : {"adamw", "sgd"}) {
+        auto optimizer = create(make(name, 0.1));
+        const std::vector<kernels::OptimizerTensor>& tensors = optimizer->tensors();
+        ASSERT_EQ(tensors.size(), updated.size());
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            EXPECT_EQ(tensors[i].weight.data(), updated[i].weight.data());
+            const std::int64_t moments = name == std::string("adamw") ? updated[i].weight.elements() : 0;
+            EXPECT_EQ(tensors[i].first_moment.elements(), moments);
+            EXPECT_EQ(tensors[i].second_moment.elements(), moments);
+        }
+    }
+}
+
 TEST_F(OptimizerTest, RefusesAnUnknownName) {
     add_matrix_and_bias();
     EXPECT_THROW(create(make("adam", 0.0)), ConfigError);
