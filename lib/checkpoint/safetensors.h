@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/stored_block.h"
+#include "checkpoint/tensor_source.h"
 #include "core/mapped_file.h"
 #include "core/tensor_view.h"
-#include "model/parameter.h"
 
 namespace escalier::checkpoint {
 
@@ -18,12 +19,9 @@ using Metadata = std::map<std::string, std::string>;
 
 // A tensor's place in a file.
 struct StoredTensor {
-    std::string dtype;  // as the format spells it: "F32", "BF16", …
-    std::vector<std::int64_t> shape;
+    TensorInfo info;
     std::uint64_t begin = 0;  // byte offsets into the data section
     std::uint64_t end = 0;
-
-    std::string text() const;  // "F32 [50257, 768]"
 };
 
 // The header of a file with `bytes`; `path` is for messages. Throws DataError that names the file and the
@@ -35,23 +33,25 @@ struct SafetensorsHeader {
 };
 SafetensorsHeader parse_header(std::span<const char> bytes, const std::string& path);
 
-class SafetensorsReader {
+class SafetensorsReader : public TensorSource {
  public:
     // Throws IoError if the file cannot be read, DataError if it is damaged.
     explicit SafetensorsReader(const std::string& path);
 
-    const std::string& path() const { return path_; }
-    const std::map<std::string, StoredTensor>& tensors() const { return header_.tensors; }
+    const std::string& path() const override { return path_; }
+    const std::map<std::string, TensorInfo>& tensors() const override { return tensors_; }
     const Metadata& metadata() const { return header_.metadata; }
 
-    // The part `box` of a vector or matrix as f32, dense, extent of box. transposed: the file holds
-    // [columns, rows] of what box speaks of. Reads F32, F16 and BF16; throws DataError for other types.
-    void read_box(const std::string& name, const model::Box& box, bool transposed, float* out) const;
+    void read_box(const std::string& name, const model::Box& box, bool transposed, float* out) const override;
+    // As read_block of checkpoint/stored_block.h, with the checks of read_box.
+    void read_block(const std::string& name, const Block& block, float* out, std::int64_t row_step,
+                    std::int64_t column_step) const;
 
  private:
     std::string path_;
     MappedFile file_;
     SafetensorsHeader header_;
+    std::map<std::string, TensorInfo> tensors_;
 };
 
 // Writes f32 tensors, one after the other in order of their names, to a temporary file beside `path` that

@@ -49,20 +49,20 @@ StoredTensor parse_tensor(const std::string& name, const json& entry, const std:
         !entry["data_offsets"].is_array() || entry["data_offsets"].size() != 2)
         damaged(path, where + " lacks dtype, shape or data_offsets");
     StoredTensor tensor;
-    tensor.dtype = entry["dtype"].get<std::string>();
-    const std::optional<std::uint64_t> width = bytes_of(tensor.dtype);
-    if (!width) damaged(path, where + " has the unknown dtype '" + tensor.dtype + "'");
+    tensor.info.dtype = entry["dtype"].get<std::string>();
+    const std::optional<std::uint64_t> width = bytes_of(tensor.info.dtype);
+    if (!width) damaged(path, where + " has the unknown dtype '" + tensor.info.dtype + "'");
     std::uint64_t bytes = *width;
     for (const json& extent : entry["shape"]) {
         const std::uint64_t value = unsigned_number(extent, path, "an extent of " + where);
         if (value > INT64_MAX || __builtin_mul_overflow(bytes, value, &bytes))
             damaged(path, where + " has the shape " + entry["shape"].dump() + ", more than 2^64 bytes");
-        tensor.shape.push_back(static_cast<std::int64_t>(value));
+        tensor.info.shape.push_back(static_cast<std::int64_t>(value));
     }
     tensor.begin = unsigned_number(entry["data_offsets"][0], path, "an offset of " + where);
     tensor.end = unsigned_number(entry["data_offsets"][1], path, "an offset of " + where);
     if (tensor.end < tensor.begin || tensor.end - tensor.begin != bytes)
-        damaged(path, where + " (" + tensor.text() + ") takes " + std::to_string(bytes) +
+        damaged(path, where + " (" + tensor.info.text() + ") takes " + std::to_string(bytes) +
                           " bytes, but its data_offsets are " + entry["data_offsets"].dump());
     return tensor;
 }
@@ -106,13 +106,6 @@ void check_coverage(const SafetensorsHeader& header, std::uint64_t file_bytes, c
 }
 
 }  // namespace
-
-std::string StoredTensor::text() const {
-    std::string out = dtype + " [";
-    for (std::size_t axis = 0; axis < shape.size(); ++axis)
-        out += (axis ? ", " : "") + std::to_string(shape[axis]);
-    return out + "]";
-}
 
 SafetensorsHeader parse_header(std::span<const char> bytes, const std::string& path) {
     const std::string_view text(bytes.data(), bytes.size());

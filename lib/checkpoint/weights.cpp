@@ -70,28 +70,6 @@ class Gatherer {
     std::vector<float> whole_;
 };
 
-void check_tensors(const SafetensorsReader& reader, const TensorIndex& index) {
-    for (const auto& [name, tensor] : index) {
-        const auto stored = reader.tensors().find(name);
-        const Shape expected = tensor.stored_shape();
-        if (stored == reader.tensors().end())
-            throw DataError(reader.path() + ": tensor '" + name + "' " + expected.text() +
-                            " of the model is missing. The file must hold the weights of this very model.");
-        const std::vector<std::int64_t>& shape = stored->second.shape;
-        bool equal = static_cast<int>(shape.size()) == expected.rank();
-        for (int axis = 0; equal && axis < expected.rank(); ++axis)
-            equal = shape[static_cast<std::size_t>(axis)] == expected[axis];
-        if (!equal)
-            throw DataError(reader.path() + ": tensor '" + name + "' is " + stored->second.text() +
-                            " in the file, but " + expected.text() +
-                            " in the model. Make the model section fit the file.");
-    }
-    for (const auto& [name, stored] : reader.tensors())
-        if (!index.contains(name))
-            throw DataError(reader.path() + ": tensor '" + name + "' " + stored.text() +
-                            " has no place in the model. Make the model section fit the file.");
-}
-
 }  // namespace
 
 void save_weights(const std::string& path, const model::ParameterList& parameters,
@@ -129,16 +107,38 @@ void save_weights(const std::string& path, const model::ParameterList& parameter
     if (failure) std::rethrow_exception(failure);
 }
 
-void load_weights(const std::string& path, const model::ParameterList& parameters,
+void check_model(const TensorSource& source, const model::ParameterList& parameters,
+                 comm::Communicator& model_group) {
+    const TensorIndex index = gather_tensor_index(parameters, model_group);
+    for (const auto& [name, tensor] : index) {
+        const auto stored = source.tensors().find(name);
+        const Shape expected = tensor.stored_shape();
+        if (stored == source.tensors().end())
+            throw DataError(source.path() + ": tensor '" + name + "' " + expected.text() +
+                            " of the model is missing. The file must hold the weights of this very model.");
+        const std::vector<std::int64_t>& shape = stored->second.shape;
+        bool equal = static_cast<int>(shape.size()) == expected.rank();
+        for (int axis = 0; equal && axis < expected.rank(); ++axis)
+            equal = shape[static_cast<std::size_t>(axis)] == expected[axis];
+        if (!equal)
+            throw DataError(source.path() + ": tensor '" + name + "' is " + stored->second.text() +
+                            " in the file, but " + expected.text() +
+                            " in the model. Make the model section fit the file.");
+    }
+    for (const auto& [name, stored] : source.tensors())
+        if (!index.contains(name))
+            throw DataError(source.path() + ": tensor '" + name + "' " + stored.text() +
+                            " has no place in the model. Make the model section fit the file.");
+}
+
+void load_weights(const TensorSource& source, const model::ParameterList& parameters,
                   const parallel::Groups& groups, device::Device& device) {
-    const TensorIndex index = gather_tensor_index(parameters, *groups.model);
-    const SafetensorsReader reader(path);
-    check_tensors(reader, index);
+    check_model(source, parameters, *groups.model);
     std::vector<float> box;
     for (const model::Parameter& parameter : parameters) {
         if (parameter.weight.elements() == 0) continue;
         box.resize(static_cast<std::size_t>(parameter.weight.elements()));
-        reader.read_box(parameter.name, parameter.box, parameter.transposed_in_hf, box.data());
+        source.read_box(parameter.name, parameter.box, parameter.transposed_in_hf, box.data());
         device.copy_from_host(parameter.weight.data(), box.data(), parameter.weight.bytes());
     }
 }

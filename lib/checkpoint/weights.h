@@ -6,6 +6,7 @@
 #include <string>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_source.h"
 #include "device/device.h"
 #include "model/parameter.h"
 #include "parallel/groups.h"
@@ -20,10 +21,15 @@ inline constexpr const char* model_metadata_key = "escalier_model";
 void save_weights(const std::string& path, const model::ParameterList& parameters,
                   const parallel::Groups& groups, device::Device& device, const Metadata& metadata);
 
+// Whether `source` holds the tensors of this very model: throws DataError, alike on the ranks of the group,
+// that names the first one that is missing, of another shape or without a place in the model. Collective.
+void check_model(const TensorSource& source, const model::ParameterList& parameters,
+                 comm::Communicator& model_group);
+
 // Fills every weight of this rank, replicas and tied copies included; padding rows stay as they are.
 // Collective over groups.model. Throws, maybe on some ranks only, so the caller must let ranks agree:
-// IoError (cannot be read), DataError (damaged; a tensor missing, not of this model, or of another shape).
-void load_weights(const std::string& path, const model::ParameterList& parameters,
+// what check_model throws, and DataError where damage shows.
+void load_weights(const TensorSource& source, const model::ParameterList& parameters,
                   const parallel::Groups& groups, device::Device& device);
 
 }  // namespace escalier::checkpoint

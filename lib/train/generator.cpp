@@ -86,7 +86,8 @@ struct Generator::State {
                                            backend.device->host_allocator())),
           model(spec, groups, backend, pool, program, nullptr, arenas),
           tokenizer(data::make_tokenizer(weights.tokenizer)) {
-        checkpoint::load_weights(path, model.parameters(), groups, *backend.device);
+        checkpoint::load_weights(checkpoint::SafetensorsReader(path), model.parameters(), groups,
+                                 *backend.device);
         model.prepare_weights();
         const RankModel::StepMirrors& mirrors = model.step_mirrors();
         const TensorView targets = mirrors.targets.host;

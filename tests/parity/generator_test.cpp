@@ -26,8 +26,8 @@ std::string weight_file(const std::string& model) {
     const config::JobSpec spec =
         config::load_resolved(config::read_job_file(folder + "job.yaml"), {"run.device=cpu"}, 1).spec;
     Assembly assembly(spec, test::env(), test::env().world(), {});
-    checkpoint::load_weights(folder + "weights.safetensors", assembly.model().parameters(), assembly.groups(),
-                             *assembly.backend().device);
+    checkpoint::load_weights(checkpoint::SafetensorsReader(folder + "weights.safetensors"),
+                             assembly.model().parameters(), assembly.groups(), *assembly.backend().device);
     const std::string path = ::testing::TempDir() + "generator_" + std::to_string(getpid()) + ".safetensors";
     checkpoint::save_weights(path, assembly.model().parameters(), assembly.groups(),
                              *assembly.backend().device, weight_metadata(spec));

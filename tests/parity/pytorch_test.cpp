@@ -45,8 +45,8 @@ std::unique_ptr<train::Assembly> assemble(const Case& c) {
     auto assembly =
         std::make_unique<train::Assembly>(job.spec, test::env(), test::env().world(),
                                           train::AssemblyOptions{.threads = 1, .validation = false});
-    checkpoint::load_weights(folder + "weights.safetensors", assembly->model().parameters(),
-                             assembly->groups(), *assembly->backend().device);
+    checkpoint::load_weights(checkpoint::SafetensorsReader(folder + "weights.safetensors"),
+                             assembly->model().parameters(), assembly->groups(), *assembly->backend().device);
     assembly->model().prepare_weights();
     return assembly;
 }

@@ -49,7 +49,8 @@ class WeightsOnGrids : public ::testing::TestWithParam<std::string> {
     std::string refusal(const std::string& path, const parallel::Grid& grid) {
         GridModel model(small_model(GetParam()), grid, world_);
         try {
-            checkpoint::load_weights(path, model.parameters, model.groups, *model.device);
+            checkpoint::load_weights(checkpoint::SafetensorsReader(path), model.parameters, model.groups,
+                                     *model.device);
         } catch (const DataError& error) {
             return error.what();
         }
@@ -76,7 +77,8 @@ TEST_P(WeightsOnGrids, EveryGridLoadsWhatAnySaved) {
     for (const parallel::Grid& grid : grids_of(world_.size())) {
         const GridModel expected(small_model(GetParam()), grid, world_);
         GridModel model(small_model(GetParam()), grid, world_, 99);
-        checkpoint::load_weights(file("whole"), model.parameters, model.groups, *model.device);
+        checkpoint::load_weights(checkpoint::SafetensorsReader(file("whole")), model.parameters, model.groups,
+                                 *model.device);
         for (std::size_t entry = 0; entry < model.parameters.size(); ++entry) {
             const TensorView loaded = model.parameters[entry].weight;
             const float* wanted = expected.parameters[entry].weight.as<float>();
