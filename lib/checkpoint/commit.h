@@ -1,0 +1,30 @@
+// The last part of a save, by one process: files of tensors that are durable become a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "checkpoint/file_layer.h"
+#include "checkpoint/manifest.h"
+
+namespace escalier::checkpoint {
+
+// What is saved beside the tensors.
+struct SaveFacts {
+    RunState run;
+    std::string config_text;       // becomes config.yaml
+    std::string assets_directory;  // its files are copied to hf/; empty: none
+};
+
+// RUN/step_NNNNNNNN.tmp, where files lie until the commit.
+std::string unfinished_directory(const std::string& run_directory, std::int64_t step);
+
+// Removes what saves that were killed left behind: step_*.tmp, .trash-*, latest.tmp.
+void remove_leftovers(FileLayer& files, const std::string& run_directory);
+
+// Writes config, assets and manifest into the unfinished folder, gives it its name and makes it the latest; a
+// checkpoint of that step that was there goes. All durable on return. manifest.run is facts.run.
+void commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
+            const Manifest& manifest);
+
+}  // namespace escalier::checkpoint

@@ -1,0 +1,36 @@
+// The checkpoints in a run folder: RUN/step_NNNNNNNN/ and RUN/latest, the name of the newest.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace escalier::checkpoint {
+
+inline constexpr const char* latest_name = "latest";
+inline constexpr const char* manifest_name = "manifest.json";
+inline constexpr const char* config_name = "config.yaml";
+inline constexpr const char* assets_name = "hf";  // files that came with an imported model
+
+std::string step_directory_name(std::int64_t step);  // "step_00000010"
+// The step of such a name; nothing for any other name.
+std::optional<std::int64_t> step_of_directory(const std::string& name);
+
+struct CheckpointEntry {
+    std::string directory;  // RUN/step_NNNNNNNN
+    std::int64_t step = 0;
+    std::string fault;  // empty: the manifest is whole and its files are there with the right sizes
+};
+// By step; empty when there is no such folder.
+std::vector<CheckpointEntry> list_checkpoints(const std::string& run_directory);
+
+struct Choice {
+    std::string directory;  // empty: there is no whole checkpoint
+    std::string reason;     // why this one: "named by RUN/latest"
+    std::vector<std::string> warnings;
+};
+// The one that `latest` names, where it is whole; else the highest whole step.
+Choice newest_checkpoint(const std::string& run_directory);
+
+}  // namespace escalier::checkpoint
