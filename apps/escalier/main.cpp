@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "check_command.h"
+#include "ckpt_command.h"
 #include "core/error.h"
 #include "data_command.h"
 #include "env_command.h"
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
     apps::add_schema_command(app, action);
     apps::add_schedule_command(app, action);
     apps::add_data_command(app, action);
+    apps::add_ckpt_command(app, action);
     apps::add_env_command(app, action);
     try {
         app.parse(argc, argv);
