@@ -1,0 +1,61 @@
+"""Makes the folders beside this file: tiny models as `transformers` saves them, and the losses it computes.
+
+  PYTHON tests/golden/hf/make_fixtures.py    with a Python that has torch, transformers and safetensors;
+                                             scripts/hf_check --fixtures makes one. README.md has the format.
+"""
+import json
+import os
+import shutil
+import sys
+
+import torch
+from safetensors.torch import load_file, save_file
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, FOLDER)
+import tiny_models  # noqa: E402
+
+SAMPLES, LENGTH = 4, 16
+DTYPES = {"llama3": torch.bfloat16, "qwen3": torch.float16}
+SHARDED = {"llama": "40KB", "llama3": "12KB"}
+
+
+def losses(model, tokens):
+    """The loss of each sample, computed in double precision."""
+    inputs, targets = tokens[:-1].view(SAMPLES, LENGTH), tokens[1:].view(SAMPLES, LENGTH)
+    with torch.no_grad():
+        logits = model.double()(input_ids=inputs).logits
+    values = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    return values.view(SAMPLES, LENGTH).mean(1).tolist()
+
+
+def bare(folder):
+    """As the hub's own gpt2: names without `transformer.`, masks among the tensors."""
+    path = os.path.join(folder, "model.safetensors")
+    tensors = {name.removeprefix("transformer."): value for name, value in load_file(path).items()}
+    positions = tensors["wpe.weight"].shape[0]
+    for layer in range(2):
+        tensors[f"h.{layer}.attn.bias"] = torch.ones(positions, positions).tril()[None, None]
+        tensors[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def main():
+    for seed, name in enumerate(["gpt2", "gpt2_wide", "llama", "llama3", "qwen2", "qwen3"]):
+        folder = os.path.join(FOLDER, name)
+        shutil.rmtree(folder, ignore_errors=True)
+        model = tiny_models.make(name, seed).to(DTYPES.get(name, torch.float32))
+        model.save_pretrained(folder, max_shard_size=SHARDED.get(name, "5GB"))
+        if name == "gpt2_wide":
+            bare(folder)
+        tokens = tiny_models.tokens_of(name, SAMPLES, LENGTH, seed)
+        tokens.numpy().astype("<u2").tofile(os.path.join(folder, "tokens.bin"))
+        expected = {"parameters": model.num_parameters(), "losses": losses(model.float(), tokens)}
+        with open(os.path.join(folder, "expected.json"), "w", encoding="utf-8") as file:
+            file.write(json.dumps(expected, indent=1) + "\n")
+        print(name, expected)
+
+
+if __name__ == "__main__":
+    main()
