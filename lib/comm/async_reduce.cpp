@@ -27,7 +27,7 @@ class AsyncReduceQueue::Operation final : public AllReduce {
         return true;
     }
     void wait(const char* label) override {
-        wait_until(queue_.watchdog_, label, -1, [&] {
+        wait_until(queue_.watchdog_, label, queue_.members_, [&] {
             const bool moved = !finished_.load(std::memory_order_acquire) && queue_.poll();
             return done() ? Polled::done : moved ? Polled::moved : Polled::waiting;
         });
@@ -44,8 +44,9 @@ class AsyncReduceQueue::Operation final : public AllReduce {
     std::atomic<bool> finished_{true};
 };
 
-AsyncReduceQueue::AsyncReduceQueue(std::unique_ptr<ReduceLane> lane, Progress& progress, Watchdog& watchdog)
-    : lane_(std::move(lane)), progress_(progress), watchdog_(watchdog) {
+AsyncReduceQueue::AsyncReduceQueue(std::unique_ptr<ReduceLane> lane, const RankSet& members,
+                                   Progress& progress, Watchdog& watchdog)
+    : lane_(std::move(lane)), members_(members), progress_(progress), watchdog_(watchdog) {
     if (lane_) progress_.add(*this);
 }
 

@@ -16,8 +16,9 @@ namespace escalier::comm {
 
 class AsyncReduceQueue final : public Pollable {
  public:
-    // lane: null for a group of one rank, where nothing is to be done.
-    AsyncReduceQueue(std::unique_ptr<ReduceLane> lane, Progress& progress, Watchdog& watchdog);
+    // lane: null for a group of one rank, where nothing is to be done. members: the group, to the watchdog.
+    AsyncReduceQueue(std::unique_ptr<ReduceLane> lane, const RankSet& members, Progress& progress,
+                     Watchdog& watchdog);
     ~AsyncReduceQueue() override;
 
     std::unique_ptr<AllReduce> make(TensorView x, TensorView scratch);  // outlived by the queue
@@ -32,6 +33,7 @@ class AsyncReduceQueue final : public Pollable {
     bool advance_head();
 
     std::unique_ptr<ReduceLane> lane_;
+    RankSet members_;
     Progress& progress_;
     Watchdog& watchdog_;
     std::mutex mutex_;           // guards the lane and the list of started operations

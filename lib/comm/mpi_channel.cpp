@@ -87,7 +87,7 @@ bool MpiChannel::done(int ticket) {
 }
 
 void MpiChannel::wait(int ticket, const char* label) {
-    wait_until(watchdog_, label, peer_world_rank_, [&] { return test(ticket, label); });
+    wait_until(watchdog_, label, RankSet::one(peer_world_rank_), [&] { return test(ticket, label); });
 }
 
 }  // namespace escalier::comm

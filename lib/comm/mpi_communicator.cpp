@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "comm/mpi_check.h"
@@ -15,6 +16,24 @@ constexpr int blocking_tag = 0;  // to 3
 constexpr int async_tag = 4;     // to 7
 constexpr int gather_tag = 8;
 
+// The group's world ranks; all ranks where they are in no even distance.
+RankSet world_ranks(MPI_Comm comm, int size) {
+    MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+    check_mpi(MPI_Comm_group(comm, &group), "MPI_Comm_group");
+    check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+    std::vector<int> own(static_cast<std::size_t>(size)), ranks(own.size());
+    std::iota(own.begin(), own.end(), 0);
+    check_mpi(MPI_Group_translate_ranks(group, size, own.data(), world, ranks.data()),
+              "MPI_Group_translate_ranks");
+    MPI_Group_free(&group);
+    MPI_Group_free(&world);
+    std::sort(ranks.begin(), ranks.end());
+    const int stride = size > 1 ? ranks[1] - ranks[0] : 1;
+    for (std::size_t i = 1; i < ranks.size(); ++i)
+        if (ranks[i] - ranks[i - 1] != stride) return {};
+    return {ranks[0], stride, size};
+}
+
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(MPI_Comm comm, const CommOptions& options, Progress& progress,
@@ -22,11 +41,12 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm, const CommOptions& options, Prog
     : comm_(comm), options_(options), progress_(progress), watchdog_(watchdog) {
     check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    members_ = world_ranks(comm_, size_);
     if (size_ == 1) {
-        queue_ = std::make_unique<AsyncReduceQueue>(nullptr, progress_, watchdog_);
+        queue_ = std::make_unique<AsyncReduceQueue>(nullptr, members_, progress_, watchdog_);
         return;
     }
-    const WaitScope scope(watchdog_, "the other ranks to set up a group");
+    const WaitScope scope(watchdog_, "the other ranks to set up a group", members_);
     requests_.assign(2 * static_cast<std::size_t>(size_), MPI_REQUEST_NULL);
     std::unique_ptr<ReduceLane> async_lane;
     if (options_.shared_memory) {
@@ -39,7 +59,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm, const CommOptions& options, Prog
         async_lane = make_message_lane(comm_, async_tag, options_.chunk_elements);
     }
     scratch_.resize(static_cast<std::size_t>(lane_->largest_scratch()));
-    queue_ = std::make_unique<AsyncReduceQueue>(std::move(async_lane), progress_, watchdog_);
+    queue_ = std::make_unique<AsyncReduceQueue>(std::move(async_lane), members_, progress_, watchdog_);
 }
 
 MpiCommunicator::~MpiCommunicator() {
@@ -53,7 +73,7 @@ void MpiCommunicator::reduce(TensorView x, Combine combine, const char* label) {
     const std::int64_t needed = lane_->scratch_elements(x.elements());
     ESCALIER_CHECK(needed <= static_cast<std::int64_t>(scratch_.size()), "scratch is too small");
     lane_->begin(x, combine, TensorView(scratch_.data(), x.dtype(), Shape{needed}));
-    wait_until(watchdog_, label, -1, [&] { return lane_->advance(); });
+    wait_until(watchdog_, label, members_, [&] { return lane_->advance(); });
 }
 
 void MpiCommunicator::all_reduce_sum(TensorView x, const char* label) {
@@ -65,7 +85,7 @@ void MpiCommunicator::all_reduce_max(TensorView x, const char* label) {
 }
 
 void MpiCommunicator::wait_all(int requests, const char* label) {
-    wait_until(watchdog_, label, -1, [&] {
+    wait_until(watchdog_, label, members_, [&] {
         int complete = 0;
         check_mpi(MPI_Testall(requests, requests_.data(), &complete, MPI_STATUSES_IGNORE), "MPI_Testall", -1,
                   label);
@@ -127,7 +147,7 @@ std::int64_t MpiCommunicator::all_reduce_scratch_elements(std::int64_t elements)
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
     MPI_Comm part = MPI_COMM_NULL;
     {
-        const WaitScope scope(watchdog_, "the other ranks to split a group");
+        const WaitScope scope(watchdog_, "the other ranks to split a group", members_);
         check_mpi(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, &part), "MPI_Comm_split");
     }
     if (part == MPI_COMM_NULL) return nullptr;

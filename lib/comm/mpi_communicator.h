@@ -52,6 +52,7 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm comm_;
     int rank_ = 0;
     int size_ = 1;
+    RankSet members_;  // in the world
     CommOptions options_;
     Progress& progress_;
     Watchdog& watchdog_;

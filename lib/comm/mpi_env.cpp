@@ -98,6 +98,7 @@ int node_index(MPI_Comm node) {
 struct MpiEnv::State {
     RankPlace place;
     std::unique_ptr<SharedMemory> spoken;  // of the node: whether a rank has printed its last words
+    Activity activity;
     std::optional<Progress> progress;
     std::optional<Watchdog> watchdog;
     std::unique_ptr<MpiCommunicator> world;
@@ -133,9 +134,9 @@ MpiEnv::MpiEnv(int* argc, char*** argv) {
     const double delay_s = std::min(node_index(node), 10);
     MPI_Comm_free(&node);
     state_->progress.emplace();
-    state_->watchdog.emplace(MPI_COMM_WORLD, state_->place.host, delay_s, [this](const std::string& message) {
-        state_->die(static_cast<int>(ExitCode::failed), message);
-    });
+    state_->watchdog.emplace(
+        MPI_COMM_WORLD, state_->place.host, delay_s, state_->activity,
+        [this](const std::string& message) { state_->die(static_cast<int>(ExitCode::failed), message); });
     state_->world = std::make_unique<MpiCommunicator>(
         [] {
             MPI_Comm copy = MPI_COMM_NULL;
@@ -228,7 +229,11 @@ std::unique_ptr<Communicator> MpiEnv::make_world(const CommOptions& options) {
 }
 
 void MpiEnv::wait_until(const char* label, const std::function<bool()>& done) {
-    comm::wait_until(*state_->watchdog, label, -1, done);
+    comm::wait_until(*state_->watchdog, label, {}, done);
+}
+
+Activity& MpiEnv::activity() {
+    return state_->activity;
 }
 
 Progress& MpiEnv::progress() {

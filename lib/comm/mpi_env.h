@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "comm/activity.h"
 #include "comm/communicator.h"
 #include "core/error.h"
 
@@ -58,6 +59,9 @@ class MpiEnv {
 
     // Waits until `done` says true, which it is asked again and again; the watchdog's limit holds.
     void wait_until(const char* label, const std::function<bool()>& done);
+
+    // What this rank does, for the watchdogs' messages; the main thread announces it.
+    Activity& activity();
 
     // For transports: comm's thread polls what they have under way.
     Progress& progress();

@@ -15,8 +15,8 @@ inline Polled polled(Polled result) {
 
 // poll: returns Polled, or true when done.
 template <class Poll>
-void wait_until(Watchdog& watchdog, const char* label, int peer, Poll&& poll) {
-    const WaitScope scope(watchdog, label, peer);  // also of waits without delay: what a rank last did
+void wait_until(Watchdog& watchdog, const char* label, const RankSet& awaited, Poll&& poll) {
+    const WaitScope scope(watchdog, label, awaited);  // also of waits without delay: what a rank last did
     Backoff backoff;
     for (;;) {
         const Polled found = polled(poll());

@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -19,62 +18,11 @@ void copy_text(char* to, std::size_t capacity, const char* from) {
     to[capacity - 1] = '\0';
 }
 
-std::string seconds(double s) {
-    return std::to_string(std::lround(s)) + " s";
-}
-
-std::string what(const RankReport& report) {
-    std::string text = std::string("\"").append(report.label).append("\"");
-    if (report.peer >= 0) text += " from rank " + std::to_string(report.peer);
-    return text;
-}
-
 }  // namespace
 
-bool some_rank_works(int rank, const std::vector<SeenReport>& seen, double silent_after_s) {
-    bool works = false;
-    for (std::size_t r = 0; r < seen.size(); ++r) {
-        if (static_cast<int>(r) == rank) continue;
-        if (seen[r].seen_s < 0 || seen[r].seen_s > silent_after_s) return false;
-        works |= seen[r].report.waiting_s < 0;
-    }
-    return works;
-}
-
-std::string timeout_message(int rank, const RankReport& own, double timeout_s,
-                            const std::vector<SeenReport>& seen, double silent_after_s) {
-    constexpr int listed = 8;
-    std::string message = "rank " + std::to_string(rank) + " (" + own.host + ") has waited " +
-                          seconds(own.waiting_s) + " for " + what(own) +
-                          ", longer than run.comm_timeout_s = " + seconds(timeout_s) + ".";
-    std::string silent, busy;
-    int silent_count = 0, busy_count = 0;
-    for (std::size_t r = 0; r < seen.size(); ++r) {
-        if (static_cast<int>(r) == rank) continue;
-        const RankReport& report = seen[r].report;
-        const std::string name = "\n  rank " + std::to_string(r) + " (" + report.host + ")";
-        if (seen[r].seen_s < 0) {
-            if (silent_count++ < listed) silent += "\n  rank " + std::to_string(r) + " has never reported";
-        } else if (seen[r].seen_s > silent_after_s) {
-            if (silent_count++ < listed)
-                silent += name + " has been silent for " + seconds(seen[r].seen_s) + "; it was " +
-                          (report.waiting_s >= 0 ? "waiting for " : "past its wait for ") + what(report);
-        } else if (report.waiting_s < 0) {
-            if (busy_count++ < listed)
-                busy += name + " is alive and works; its last wait was " + what(report);
-        }
-    }
-    if (silent_count) message += " Ranks that stopped answering: " + std::to_string(silent_count) + silent;
-    if (!silent_count && busy_count)
-        message += " No rank is silent. Not waiting: " + std::to_string(busy_count) + busy;
-    if (!silent_count && !busy_count) message += " All ranks answer, and all of them wait.";
-    return message +
-           "\nLook for a stopped, swapping or overloaded process there, or raise run.comm_timeout_s.";
-}
-
-Watchdog::Watchdog(MPI_Comm world, const std::string& host, double delay_s,
+Watchdog::Watchdog(MPI_Comm world, const std::string& host, double delay_s, const Activity& activity,
                    std::function<void(const std::string&)> on_timeout)
-    : delay_s_(delay_s), on_timeout_(std::move(on_timeout)) {
+    : delay_s_(delay_s), activity_(activity), on_timeout_(std::move(on_timeout)) {
     check_mpi(MPI_Comm_dup(world, &comm_), "MPI_Comm_dup");
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
@@ -109,11 +57,11 @@ void Watchdog::set_timeout(double timeout_s) {
     wake_.notify_one();
 }
 
-void Watchdog::enter(const char* label, int peer) {
+void Watchdog::enter(const char* label, const RankSet& awaited) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (depth_++) return;
     since_ = now_seconds();
-    current_.peer = peer;
+    current_.awaited = awaited;
     copy_text(current_.label, sizeof current_.label, label);
 }
 
@@ -126,6 +74,7 @@ RankReport Watchdog::own_report() {
     const std::lock_guard<std::mutex> lock(mutex_);
     RankReport report = current_;
     report.waiting_s = depth_ ? now_seconds() - since_ : -1;
+    report.activity = activity_.report();
     return report;
 }
 
@@ -165,11 +114,12 @@ void Watchdog::tick() {
     std::vector<SeenReport> seen(reports_.size());
     for (std::size_t r = 0; r < seen.size(); ++r)
         seen[r] = {reports_[r], seen_at_[r] < 0 ? -1 : now - seen_at_[r]};
+    seen[static_cast<std::size_t>(rank_)] = {own, 0};
     const double silent_after_s = std::min(3.0, 0.5 * timeout_s);
     if (some_rank_works(rank_, seen, silent_after_s) &&
         own.waiting_s <= working_factor * timeout_s + delay_s_)
         return;
-    on_timeout_(timeout_message(rank_, own, timeout_s, seen, silent_after_s));
+    on_timeout_(timeout_message(rank_, timeout_s, seen, silent_after_s));
 }
 
 void Watchdog::run() {

@@ -1,6 +1,6 @@
 // Ends the job when a rank has waited too long, with one message that says who waited for what and which rank
-// has gone silent. Once a second the ranks tell one another what they wait for, over a communicator of their
-// own, so the message can name what a silent rank was last waiting for.
+// keeps the others waiting. Once a second the ranks tell one another what they do and wait for, over a
+// communicator of their own, so the message can name what a silent rank was in.
 #pragma once
 
 #include <mpi.h>
@@ -13,28 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include "comm/timeout_message.h"
+
 namespace escalier::comm {
-
-// What one rank tells the others.
-struct RankReport {
-    double waiting_s = -1;  // seconds of the present wait; negative: not waiting
-    int peer = -1;          // world rank waited for; -1: a group
-    char label[108] = "";   // of the present or else the last wait
-    char host[64] = "";
-};
-
-struct SeenReport {
-    RankReport report;
-    double seen_s = -1;  // seconds since it came; negative: never
-};
-
-// Whether all other ranks answer and at least one of them is not waiting: then the wait is for work, not for
-// a rank that stopped answering.
-bool some_rank_works(int rank, const std::vector<SeenReport>& seen, double silent_after_s);
-
-// The message of a rank that waited too long. seen: of all ranks, the own entry unused.
-std::string timeout_message(int rank, const RankReport& own, double timeout_s,
-                            const std::vector<SeenReport>& seen, double silent_after_s);
 
 class Watchdog {
  public:
@@ -44,8 +25,9 @@ class Watchdog {
     static constexpr double working_factor = 10;
 
     // on_timeout gets the message, on the watchdog's thread, and ends the job. Collective over the world.
-    // delay_s: how much later than the timeout this rank acts, so that one node speaks first.
-    Watchdog(MPI_Comm world, const std::string& host, double delay_s,
+    // delay_s: how much later than the timeout this rank acts, so that one node speaks first. activity: of
+    // this rank; outlives the watchdog.
+    Watchdog(MPI_Comm world, const std::string& host, double delay_s, const Activity& activity,
              std::function<void(const std::string&)> on_timeout);
     ~Watchdog();
     Watchdog(const Watchdog&) = delete;
@@ -54,7 +36,7 @@ class Watchdog {
     void set_timeout(double timeout_s);
 
     // The main thread begins and ends a wait. Within a wait, further ones are part of it.
-    void enter(const char* label, int peer);
+    void enter(const char* label, const RankSet& awaited);
     void leave();
 
  private:
@@ -68,6 +50,7 @@ class Watchdog {
     int rank_ = 0;
     int size_ = 1;
     double delay_s_;
+    const Activity& activity_;
     std::function<void(const std::string&)> on_timeout_;
 
     std::mutex mutex_;  // guards the next block
@@ -87,8 +70,8 @@ class Watchdog {
 
 class WaitScope {
  public:
-    WaitScope(Watchdog& watchdog, const char* label, int peer = -1) : watchdog_(watchdog) {
-        watchdog_.enter(label, peer);
+    WaitScope(Watchdog& watchdog, const char* label, const RankSet& awaited = {}) : watchdog_(watchdog) {
+        watchdog_.enter(label, awaited);
     }
     ~WaitScope() { watchdog_.leave(); }
     WaitScope(const WaitScope&) = delete;

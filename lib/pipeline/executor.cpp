@@ -51,15 +51,20 @@ struct Stretch {
 
 // What the watchdog calls a wait.
 struct WaitLabel {
-    char text[128];
+    char text[64];
     explicit WaitLabel(const WaitTime& wait) {
         static constexpr char letters[] = {'F', 'B', 'I', 'W'};
-        std::snprintf(text, sizeof text, "%s %s for %c of stage %d, micro-batch %d",
-                      wait.sending ? "a free buffer to send" : "the",
-                      wait.gradient ? "gradient" : "activation", letters[static_cast<int>(wait.action.kind)],
+        std::snprintf(text, sizeof text, "%s%c of stage %d, micro-batch %d",
+                      wait.sending ? "room to send, at " : "", letters[static_cast<int>(wait.action.kind)],
                       wait.action.stage, wait.action.micro_batch);
     }
 };
+
+comm::Doing doing(ActionKind kind) {
+    static constexpr comm::Doing doings[] = {comm::Doing::forward, comm::Doing::backward,
+                                             comm::Doing::input_gradients, comm::Doing::weight_gradients};
+    return doings[static_cast<int>(kind)];
+}
 
 }  // namespace
 
@@ -73,6 +78,7 @@ struct Executor::State {
     std::size_t next_polled = 0;
     std::function<void(int)> reduce;
     std::function<void()> poll;
+    comm::Activity* activity = nullptr;
     StepTimes times;                 // holds marks until they are settled
     std::vector<Stretch> stretches;  // of the step
     bool settled = true;
@@ -89,6 +95,9 @@ struct Executor::State {
     }
     model::StageIo bind(const Instruction& instruction);
     std::size_t begin(const Action& action);
+    void announce(const Action& action) {
+        if (activity) activity->begin(doing(action.kind), action.stage, action.micro_batch);
+    }
     void add_stretch(const Lane& lane, bool collective, double start);
     void run_segment(Lane& lane);
     void advance(Lane& lane);
@@ -185,6 +194,7 @@ std::size_t Executor::State::begin(const Action& action) {
 void Executor::State::compute(const Instruction& instruction) {
     model::StageIo io = bind(instruction);
     clock.enter(instruction.action);
+    announce(instruction.action);
     Lane lane{stage_of(instruction), io, begin(instruction.action)};
     const double start = clock.now();
     double stretch = start;
@@ -231,6 +241,7 @@ void Executor::State::run_segment(Lane& lane) {
 
 // One segment further; what a collective begins is ended at the lane's next turn.
 void Executor::State::advance(Lane& lane) {
+    announce(lane.io.action);
     if (lane.in_collective) {
         const double start = clock.now();
         lane.stage.finish(static_cast<int>(lane.next++), lane.io);
@@ -320,11 +331,13 @@ void Executor::State::drain() {
 
 Executor::Executor(schedule::Program program, std::vector<model::Stage*> stages, DType storage,
                    Shape boundary, device::Arena& arena, Channels& channels, Clock& clock,
-                   std::function<void(int chunk)> reduce, std::function<void()> poll)
+                   std::function<void(int chunk)> reduce, std::function<void()> poll,
+                   comm::Activity* activity)
     : state_(std::make_unique<State>(clock)) {
     state_->program = std::move(program);
     state_->reduce = std::move(reduce);
     state_->poll = std::move(poll);
+    state_->activity = activity;
     state_->take_buffers(stages, storage, boundary, arena, channels);
     std::size_t actions = 0;
     for (const Instruction& instruction : state_->program.instructions)

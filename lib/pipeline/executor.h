@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/activity.h"
 #include "device/arena.h"
 #include "model/stage.h"
 #include "pipeline/channels.h"
@@ -46,10 +47,11 @@ class Executor {
     // stages.
     // Takes its boundary buffers from `arena`; with a measuring arena it only counts and must not run.
     // reduce: called when a chunk's main gradients are complete. poll: called between segments (the reducer's
-    // progress). Either may be null. All times are of `clock`.
+    // progress). Either may be null. All times are of `clock`. activity: is told the action under way, for
+    // the watchdog; may be null.
     Executor(schedule::Program program, std::vector<model::Stage*> stages, DType storage, Shape boundary,
              device::Arena& arena, Channels& channels, Clock& clock, std::function<void(int chunk)> reduce,
-             std::function<void()> poll);
+             std::function<void()> poll, comm::Activity* activity = nullptr);
     ~Executor();
 
     // Returns when all of the program is done, or queued on a device, and so are all sends. Allocates

@@ -43,13 +43,13 @@ TrainStep::TrainStep(const config::JobSpec& spec, comm::MpiEnv& env, comm::Commu
       executor_(
           program, model.stages(), model.context().storage, boundary_of(model), arenas.communication,
           channels, clock_, [this](int chunk) { reducer_.start(model_.context().op, chunk); },
-          [this] { reducer_.poll(model_.context().op); }),
+          [this] { reducer_.poll(model_.context().op); }, &env.activity()),
       losses_(arenas.host.take(DType::f64, {groups.grid.dp, groups.grid.pp})),
       nonfinite_(device::Mirror::take(arenas, device_, DType::f64, {1})) {
     if (forward)
         forward_executor_ = std::make_unique<pipeline::Executor>(
             *forward, model.stages(), model.context().storage, boundary_of(model), arenas.communication,
-            channels, clock_, nullptr, nullptr);
+            channels, clock_, nullptr, nullptr, &env.activity());
 }
 
 double TrainStep::learning_rate(std::int64_t step_number) const {
@@ -83,12 +83,15 @@ double TrainStep::seconds_between(int first_mark, int second_mark) {
 StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consumed, std::int64_t step_number) {
     const OpContext& op = model_.context().op;
     StepResult result;
+    comm::Activity& activity = env_.activity();
+    activity.begin(comm::Doing::loading_data);
     const double start = now_seconds();
     loader_.load(reader, consumed, true);
     result.data_wait = now_seconds() - start;
     const int loaded = device_.mark();
     executor_.run_step();
     const int computed = device_.mark();
+    activity.begin(comm::Doing::reducing_gradients);
     reducer_.finish(op);
     completion_.run(op);
     norm_.queue(op);
@@ -105,12 +108,14 @@ StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consume
     result.loss = sum_losses("sum of losses") / static_cast<double>(loader_.valid_targets());
     result.reduction += now_seconds() - summing;
     if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) {
+        activity.begin(comm::Doing::optimizer);
         optimizer_begin_ = device_.mark();
         optimizer_->step(op, learning_rate(step_number),
                          optim::clip_coefficient(result.grad_norm, spec_.optimizer.clip_grad), step_number);
         optimizer_end_ = device_.mark();
     }
     if (device_.is_host()) wait_for_device("the optimizer");
+    activity.begin(comm::Doing::reporting);
     result.optimizer = optimizer_seconds_;
     result.seconds = result.data_wait + result.pipeline + result.reduction + result.optimizer;
     return result;
@@ -129,8 +134,10 @@ double TrainStep::count_nonfinite_weights() {
 }
 
 double TrainStep::validate(const data::SampleReader& reader, std::int64_t consumed, std::int64_t& targets) {
+    env_.activity().begin(comm::Doing::validation);
     loader_.load(reader, consumed, false);
     forward_executor_->run_step();
+    env_.activity().begin(comm::Doing::validation);
     model_.download_losses();
     wait_for_device("the device to finish the validation batch");
     device_.clear_marks();

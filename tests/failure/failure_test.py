@@ -213,7 +213,7 @@ class Device(FailureTest):
     def test_stopped_rank_is_named_when_the_time_is_up(self):
         for comm in ("nccl", "staged"):
             result = self.struck_on_gpus(comm, signal.SIGSTOP, run__comm_timeout_s=4)
-            self.check(result, FAILED, r"  rank 1 .*has (been silent for|never reported)", r"run\.comm_timeout_s = 4 s",
+            self.check(result, FAILED, r"escalier: rank 1 .*(been silent for|has never reported).*longer than run\.comm_timeout_s = 4 s",
                        seconds=4 + REFUSAL_SECONDS)
 
 
@@ -382,8 +382,8 @@ class Running(FailureTest):
             result = self.struck({"parallel__pp": 2, "parallel__dp": 2}, 4, rank, signal.SIGSTOP,
                                  run__comm_timeout_s=4)
             # A rank stopped in its first half second has never reported; any other has been silent since.
-            self.check(result, FAILED, rf"  rank {rank} .*has (been silent for|never reported)",
-                       r"run\.comm_timeout_s = 4 s", seconds=4 + REFUSAL_SECONDS)
+            self.check(result, FAILED, rf"escalier: rank {rank} .*(been silent for|has never reported).*"
+                                       r"longer than run\.comm_timeout_s = 4 s", seconds=4 + REFUSAL_SECONDS)
 
 
 def main():
