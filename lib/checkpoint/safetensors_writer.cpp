@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "checkpoint/safetensors.h"
@@ -18,20 +17,12 @@ namespace {
 constexpr std::uint64_t bytes_between_syncs = 256 << 20;
 
 std::string header_text(const std::map<std::string, Shape>& tensors, Metadata metadata) {
-    metadata["format"] = "pt";  // older transformers refuse a file without it
-    nlohmann::json root;
-    root["__metadata__"] = metadata;
-    std::uint64_t begin = 0;
+    std::vector<HeaderEntry> entries;
     for (const auto& [name, shape] : tensors) {
-        const std::uint64_t end = begin + static_cast<std::uint64_t>(shape.elements()) * sizeof(float);
-        nlohmann::json extents = nlohmann::json::array();
-        for (int axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
-        root[name] = {{"dtype", "F32"}, {"shape", extents}, {"data_offsets", {begin, end}}};
-        begin = end;
+        HeaderEntry& entry = entries.emplace_back(HeaderEntry{name, {}});
+        for (int axis = 0; axis < shape.rank(); ++axis) entry.shape.push_back(shape[axis]);
     }
-    std::string text = root.dump();
-    text.append((8 - text.size() % 8) % 8, ' ');
-    return text;
+    return f32_header(entries, std::move(metadata));
 }
 
 }  // namespace
@@ -47,8 +38,6 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::map<std
                                      Metadata metadata)
     : SafetensorsWriter(path) {
     const std::string header = header_text(tensors, std::move(metadata));
-    const std::uint64_t header_bytes = header.size();
-    write(&header_bytes, sizeof header_bytes);
     write(header.data(), header.size());
     for (const auto& [name, shape] : tensors)
         data_bytes_left_ += static_cast<std::uint64_t>(shape.elements()) * sizeof(float);

@@ -37,17 +37,17 @@ class Saver {
     // config.every is not 0). No communication; on measuring arenas it only counts. dp_rank and dp: which
     // of `dp` ranks that hold the same state this is.
     Saver(const config::CheckpointConfig& config, StateList state, int dp_rank, int dp,
-          device::Arenas& arenas);
+          device::Device& device, device::Arenas& arenas);
     ~Saver();  // a save under way is given up
     Saver(const Saver&) = delete;
     Saver& operator=(const Saver&) = delete;
 
     // Collective, before the first begin(). run_directory: rank 0's counts. Leftovers of saves that were
     // killed are removed. Throws IoError (write) on all ranks alike where nothing can be written.
-    void open(const std::string& run_directory, comm::MpiEnv& env, device::Device& device, FileLayer& files);
+    void open(const std::string& run_directory, comm::MpiEnv& env, FileLayer& files);
 
-    // Collective, at a step's end. First waits for a save under way, whose end is what it returns. Throws
-    // as at_step_end().
+    // Collective, at a step's end. First waits for a save under way. Returns the save that has become
+    // durable: that one, or this one where there is no staging. Throws as at_step_end().
     std::optional<SavedCheckpoint> begin(const SaveFacts& facts);
 
     bool under_way() const;  // the same on all ranks

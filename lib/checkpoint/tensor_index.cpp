@@ -1,8 +1,9 @@
 #include "checkpoint/tensor_index.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
+
+#include "checkpoint/gather_text.h"
 
 namespace escalier::checkpoint {
 
@@ -37,23 +38,6 @@ std::string describe(const model::ParameterList& parameters) {
     return list.dump();
 }
 
-// The texts of all ranks, by rank.
-std::vector<std::string> all_gather_text(const std::string& text, comm::Communicator& group) {
-    if (group.size() == 1) return {text};
-    const char* label = "exchange of the tensor index";
-    int longest = static_cast<int>(text.size());
-    group.all_reduce_max(TensorView(&longest, DType::i32, {1}), label);
-    std::string padded = text;
-    padded.resize(static_cast<std::size_t>(longest), ' ');
-    std::string all(static_cast<std::size_t>(longest) * static_cast<std::size_t>(group.size()), ' ');
-    group.all_gather(TensorView(all.data(), DType::u8, {static_cast<std::int64_t>(all.size())}),
-                     TensorView(padded.data(), DType::u8, {longest}), label);
-    std::vector<std::string> texts;
-    for (std::size_t begin = 0; begin < all.size(); begin += static_cast<std::size_t>(longest))
-        texts.push_back(all.substr(begin, static_cast<std::size_t>(longest)));
-    return texts;
-}
-
 bool overlap(const model::Box& a, const model::Box& b) {
     for (int axis = 0; axis < a.extent.rank(); ++axis)
         if (a.offset[axis] + a.extent[axis] <= b.offset[axis] ||
@@ -81,7 +65,8 @@ void check_cover(const std::string& name, const GlobalTensor& tensor) {
 
 TensorIndex gather_tensor_index(const model::ParameterList& parameters, comm::Communicator& model_group) {
     TensorIndex index;
-    const std::vector<std::string> texts = all_gather_text(describe(parameters), model_group);
+    const std::vector<std::string> texts =
+        all_gather_text(describe(parameters), model_group, "exchange of the tensor index");
     for (std::size_t rank = 0; rank < texts.size(); ++rank)
         for (const json& entry : json::parse(texts[rank])) {
             GlobalTensor& tensor = index[entry["name"].get<std::string>()];

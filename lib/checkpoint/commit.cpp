@@ -1,0 +1,105 @@
+#include "checkpoint/commit.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "checkpoint/run_folder.h"
+#include "checkpoint/trash.h"
+#include "core/error.h"
+
+namespace escalier::checkpoint {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view unfinished_suffix = ".tmp";
+
+bool is_leftover(const std::string& name) {
+    if (name == std::string(latest_name) + ".tmp" || name.starts_with(trash_prefix)) return true;
+    return name.ends_with(unfinished_suffix) &&
+           step_of_directory(name.substr(0, name.size() - unfinished_suffix.size()));
+}
+
+void copy_file(FileLayer& files, const std::string& from, const std::string& to) {
+    std::ifstream in(from, std::ios::binary);
+    if (!in) throw IoError::read(from + ": cannot be read, so that it cannot be carried along");
+    const std::unique_ptr<OutputFile> out = files.create(to);
+    std::vector<char> buffer(std::size_t{1} << 20);
+    while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || in.gcount() > 0)
+        out->write(buffer.data(), static_cast<std::size_t>(in.gcount()));
+    out->sync();
+}
+
+void copy_assets(FileLayer& files, const std::string& from, const std::string& to) {
+    std::vector<fs::path> assets;
+    std::error_code error;
+    for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error))
+        if (at->is_regular_file()) assets.push_back(at->path());
+    if (error) throw IoError::read(from + ": cannot be listed: " + error.message());
+    std::sort(assets.begin(), assets.end());
+    files.make_directory(to);
+    for (const fs::path& asset : assets)
+        copy_file(files, asset.string(), to + "/" + asset.filename().string());
+    files.sync_directory(to);
+}
+
+// Gives the unfinished folder its name. Where the name is taken, the two change places, so that a whole
+// checkpoint has it at every instant; what was there then lies in the trash.
+std::optional<std::string> take_name(FileLayer& files, const std::string& run_directory, std::int64_t step) {
+    const std::string name = step_directory_name(step), path = run_directory + "/" + name;
+    const std::string unfinished = unfinished_directory(run_directory, step);
+    if (!fs::exists(path)) {
+        files.rename(unfinished, path);
+        return std::nullopt;
+    }
+    if (files.exchange(unfinished, path))
+        return move_to_trash(files, run_directory, name + std::string(unfinished_suffix));
+    const std::string trash = move_to_trash(files, run_directory, name);
+    files.rename(unfinished, path);
+    return trash;
+}
+
+}  // namespace
+
+std::string unfinished_directory(const std::string& run_directory, std::int64_t step) {
+    return run_directory + "/" + step_directory_name(step) + std::string(unfinished_suffix);
+}
+
+void remove_leftovers(FileLayer& files, const std::string& run_directory) {
+    std::vector<std::pair<std::string, bool>> leftovers;
+    std::error_code error;
+    for (fs::directory_iterator at(run_directory, error), end; !error && at != end; at.increment(error))
+        if (is_leftover(at->path().filename().string()))
+            leftovers.emplace_back(at->path().string(), fs::is_directory(at->symlink_status()));
+    std::sort(leftovers.begin(), leftovers.end());
+    for (const auto& [path, is_directory] : leftovers)
+        if (is_directory)
+            remove_tree(files, path);
+        else
+            files.remove_file(path);
+}
+
+void commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
+            const Manifest& manifest) {
+    const std::string unfinished = unfinished_directory(run_directory, facts.run.step);
+    write_file(files, unfinished + "/" + config_name, facts.config_text);
+    if (!facts.assets_directory.empty())
+        copy_assets(files, facts.assets_directory, unfinished + "/" + assets_name);
+    write_file(files, unfinished + "/" + manifest_name, manifest.text());
+    files.sync_directory(unfinished);
+    const std::optional<std::string> replaced = take_name(files, run_directory, facts.run.step);
+    files.sync_directory(run_directory);
+
+    const std::string latest = run_directory + "/" + latest_name;
+    write_file(files, latest + ".tmp", step_directory_name(facts.run.step) + "\n");
+    files.rename(latest + ".tmp", latest);
+    files.sync_directory(run_directory);
+    if (replaced) remove_tree(files, *replaced);
+}
+
+}  // namespace escalier::checkpoint

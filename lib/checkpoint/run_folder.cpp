@@ -1,0 +1,129 @@
+#include "checkpoint/run_folder.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace escalier::checkpoint {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view step_prefix = "step_";
+constexpr std::size_t step_digits = 8;
+
+// Nothing when it cannot be read.
+std::optional<std::string> content(const std::string& path) {
+    if (!fs::is_regular_file(path)) return std::nullopt;
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    if (!file || !(text << file.rdbuf())) return std::nullopt;
+    return text.str();
+}
+
+std::string fault_of(const std::string& directory, std::int64_t step) {
+    try {
+        const Manifest manifest = read_manifest(directory);
+        if (manifest.run.step != step)
+            return directory + ": its manifest is of step " + std::to_string(manifest.run.step);
+        return "";
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+}  // namespace
+
+Manifest read_manifest(const std::string& step_directory) {
+    std::error_code error;
+    if (!fs::is_directory(step_directory, error))
+        throw IoError::read(step_directory + ": there is no such checkpoint folder");
+    const std::string path = step_directory + "/" + manifest_name;
+    const std::optional<std::string> text = content(path);
+    if (!text)
+        throw DataError(path + ": cannot be read, so that " + step_directory +
+                        " is no whole checkpoint: use another one.");
+    Manifest manifest = parse_manifest(*text, path);
+    for (const ManifestFile& file : manifest.files) {
+        const std::string name = step_directory + "/" + file.name;
+        const std::uintmax_t bytes = fs::is_regular_file(name, error) ? fs::file_size(name, error) : 0;
+        if (error || bytes != file.bytes)
+            throw DataError(name + ": " +
+                            (fs::exists(name, error) ? "has " + std::to_string(bytes) + " bytes, but "
+                                                     : std::string("is missing; it should have ")) +
+                            std::to_string(file.bytes) +
+                            " by the manifest. The checkpoint is damaged: use another one.");
+    }
+    return manifest;
+}
+
+std::string step_directory_name(std::int64_t step) {
+    char name[32];
+    std::snprintf(name, sizeof name, "step_%08lld", static_cast<long long>(step));
+    return name;
+}
+
+std::optional<std::int64_t> step_of_directory(const std::string& name) {
+    if (name.size() != step_prefix.size() + step_digits || !name.starts_with(step_prefix))
+        return std::nullopt;
+    std::int64_t step = 0;
+    for (const char c : name.substr(step_prefix.size())) {
+        if (c < '0' || c > '9') return std::nullopt;
+        step = 10 * step + (c - '0');
+    }
+    return step;
+}
+
+std::vector<CheckpointEntry> list_checkpoints(const std::string& run_directory) {
+    std::vector<CheckpointEntry> entries;
+    std::error_code error;
+    for (fs::directory_iterator at(run_directory, error), end; !error && at != end; at.increment(error)) {
+        const std::string name = at->path().filename().string();
+        const std::optional<std::int64_t> step = step_of_directory(name);
+        if (step) entries.push_back({run_directory + "/" + name, *step, ""});
+    }
+    std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+    for (CheckpointEntry& entry : entries) entry.fault = fault_of(entry.directory, entry.step);
+    return entries;
+}
+
+Choice newest_checkpoint(const std::string& run_directory) {
+    Choice choice;
+    const std::string latest = run_directory + "/" + latest_name;
+    std::optional<std::string> name = content(latest);
+    while (name && !name->empty() && name->back() == '\n') name->pop_back();
+    const std::vector<CheckpointEntry> entries = list_checkpoints(run_directory);
+    if (name) {
+        const auto named = std::find_if(entries.begin(), entries.end(), [&](const CheckpointEntry& entry) {
+            return entry.directory == run_directory + "/" + *name;
+        });
+        if (named != entries.end() && named->fault.empty()) {
+            choice.directory = named->directory;
+            choice.reason = "named by " + latest;
+            return choice;
+        }
+        choice.warnings.push_back(named == entries.end()
+                                      ? latest + " names '" + shortened(*name) + "', which is not there"
+                                      : named->fault);
+    }
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+        if (entry->fault.empty()) {
+            choice.directory = entry->directory;
+            choice.reason = name ? "the newest whole one" : "the newest whole one, for there is no " + latest;
+            return choice;
+        }
+        if (std::find(choice.warnings.begin(), choice.warnings.end(), entry->fault) == choice.warnings.end())
+            choice.warnings.push_back(entry->fault);
+    }
+    choice.reason = "there is no whole checkpoint in " + run_directory;
+    return choice;
+}
+
+}  // namespace escalier::checkpoint

@@ -1,0 +1,264 @@
+#include "checkpoint/saver.h"
+
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/gather_text.h"
+#include "checkpoint/piece_file.h"
+#include "checkpoint/retention.h"
+#include "checkpoint/run_folder.h"
+#include "checkpoint/share_values.h"
+#include "checkpoint/write_share.h"
+#include "checkpoint/writer_thread.h"
+#include "core/clock.h"
+
+namespace escalier::checkpoint {
+
+namespace {
+
+// How long a rank waits for its writer before it looks after the others again.
+constexpr double patience_s = 0.2;
+
+std::string files_text(const std::vector<ManifestFile>& files) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const ManifestFile& file : files) list.push_back({file.name, file.bytes, file.xxh3_128});
+    return list.dump();
+}
+
+std::vector<ManifestFile> parse_files(const std::string& text) {
+    std::vector<ManifestFile> files;
+    for (const nlohmann::json& entry : nlohmann::json::parse(text))
+        files.push_back({entry[0], entry[1], entry[2]});
+    return files;
+}
+
+// Adds what passes in a scope.
+class Stopwatch {
+ public:
+    explicit Stopwatch(double& sum) : sum_(sum), start_(now_seconds()) {}
+    ~Stopwatch() { sum_ += now_seconds() - start_; }
+
+ private:
+    double& sum_;
+    double start_;
+};
+
+}  // namespace
+
+struct Saver::State {
+    enum class Phase { idle, writing, committing };  // the same on all ranks
+
+    config::CheckpointConfig config;
+    StateList state;
+    device::Device& device;
+    ShareValues values;
+
+    // Since open():
+    std::string run_directory;
+    comm::MpiEnv* env = nullptr;
+    FileLayer* files = nullptr;
+    std::vector<std::vector<SharePiece>> shares;  // by rank; on rank 0
+
+    // Of the save under way:
+    Phase phase = Phase::idle;
+    SaveFacts facts;
+    double begun = 0;
+    double stalled = 0;
+    std::uint64_t bytes = 0;
+    std::atomic<bool> cancel = false;
+    std::vector<ManifestFile> written;  // by the writer
+    std::vector<std::string> warnings;  // by the writer
+    WriterThread writer;                // last: what it uses outlives it
+
+    State(const config::CheckpointConfig& config, StateList list, int dp_rank, int dp, device::Device& device,
+          device::Arenas& arenas)
+        : config(config),
+          state(std::move(list)),
+          device(device),
+          values(state, share_of(state, dp_rank, dp), config.async && config.every > 0, device, arenas) {}
+
+    bool first_rank() const { return env->world().rank() == 0; }
+    std::string label() const { return "the checkpoint of step " + std::to_string(facts.run.step); }
+    std::string unfinished() const { return unfinished_directory(run_directory, facts.run.step); }
+
+    void start_writing();
+    void start_commit();
+    void give_up();
+    void wait_for_writers();
+    std::optional<SavedCheckpoint> poll();
+    std::optional<SavedCheckpoint> finish();
+    void remove_unfinished();
+};
+
+void Saver::State::start_writing() {
+    cancel = false;
+    warnings.clear();
+    phase = Phase::writing;
+    values.capture();
+    writer.start([this] {
+        const auto piece = [this](std::size_t i) {
+            return PieceValues{values.values(i), values.transposed(i)};
+        };
+        written = write_share(*files, unfinished(), env->world().rank(), values.share(), piece, cancel);
+    });
+}
+
+// What all ranks wrote is durable.
+void Saver::State::start_commit() {
+    const std::vector<std::string> texts =
+        all_gather_text(files_text(written), env->world(), label().c_str());
+    phase = Phase::committing;
+    std::vector<std::vector<ManifestFile>> by_rank;
+    bytes = 0;
+    for (const std::string& text : texts) {
+        by_rank.push_back(parse_files(text));
+        for (const ManifestFile& file : by_rank.back()) bytes += file.bytes;
+    }
+    if (!first_rank()) return;
+    writer.start([this, by_rank] {
+        Manifest manifest;
+        manifest.run = facts.run;
+        fill_manifest(manifest, shares, by_rank);
+        commit(*files, run_directory, facts, manifest);
+        warnings = remove_expired(*files, run_directory, facts.run.step, config);
+    });
+}
+
+void Saver::State::wait_for_writers() {
+    int busy = 1;
+    while (busy) {
+        busy = !writer.idle(patience_s);
+        env->world().all_reduce_max(TensorView(&busy, DType::i32, {1}), label().c_str());
+    }
+}
+
+void Saver::State::remove_unfinished() {
+    if (std::filesystem::exists(unfinished())) remove_tree(*files, unfinished());
+}
+
+// After a failure on any rank.
+void Saver::State::give_up() {
+    cancel = true;
+    values.stop_waiting();
+    wait_for_writers();
+    phase = Phase::idle;
+    try {
+        env->agree([&] {
+            const std::exception_ptr failure = writer.failure();
+            if (!failure) return;
+            try {
+                std::rethrow_exception(failure);
+            } catch (const WriteCancelled&) {
+            } catch (const NumericError& error) {
+                throw NumericError(label() + ": " + error.what());
+            }
+        });
+    } catch (const comm::AgreedError&) {
+        try {
+            if (first_rank()) remove_unfinished();
+        } catch (const IoError&) {
+            // The first failure is the one to tell; the next start removes what is left.
+        }
+        throw;
+    }
+    throw InternalError("a save was given up without a failure");
+}
+
+std::optional<SavedCheckpoint> Saver::State::poll() {
+    if (phase == Phase::idle) return std::nullopt;
+    const bool idle = writer.idle();
+    int busy_or_failed[2] = {!idle, idle && writer.failure()};
+    env->world().all_reduce_max(TensorView(busy_or_failed, DType::i32, {2}), label().c_str());
+    if (busy_or_failed[1]) give_up();
+    if (busy_or_failed[0]) return std::nullopt;
+    if (phase == Phase::writing) {
+        start_commit();
+        return std::nullopt;
+    }
+    phase = Phase::idle;
+    return SavedCheckpoint{run_directory + "/" + step_directory_name(facts.run.step),
+                           facts.run.step,
+                           bytes,
+                           now_seconds() - begun,
+                           stalled,
+                           warnings};
+}
+
+std::optional<SavedCheckpoint> Saver::State::finish() {
+    std::optional<SavedCheckpoint> saved;
+    while (phase != Phase::idle) {
+        const double until = now_seconds() + patience_s;
+        while (!values.copied() && !writer.idle(0.001) && now_seconds() < until) values.serve();
+        writer.idle(until - now_seconds());
+        saved = poll();
+    }
+    return saved;
+}
+
+Saver::Saver(const config::CheckpointConfig& config, StateList state, int dp_rank, int dp,
+             device::Device& device, device::Arenas& arenas)
+    : state_(std::make_unique<State>(config, std::move(state), dp_rank, dp, device, arenas)) {}
+
+Saver::~Saver() {
+    state_->cancel = true;
+    state_->values.stop_waiting();
+}
+
+void Saver::open(const std::string& run_directory, comm::MpiEnv& env, FileLayer& files) {
+    State& s = *state_;
+    s.env = &env;
+    s.files = &files;
+    comm::Communicator& world = env.world();
+    const std::string folder =
+        all_gather_text(world.rank() == 0 ? run_directory : "", world, "the name of the run folder")[0];
+    s.run_directory = folder.substr(0, folder.find_last_not_of(' ') + 1);
+    for (const std::string& text :
+         all_gather_text(share_text(s.values.share()), world, "what each rank saves"))
+        if (world.rank() == 0) s.shares.push_back(parse_share(text));
+    env.agree([&] {
+        if (world.rank() != 0) return;
+        remove_leftovers(files, s.run_directory);
+        const std::string probe = s.run_directory + "/" + latest_name + ".tmp";
+        files.create(probe);
+        files.remove_file(probe);
+    });
+}
+
+std::optional<SavedCheckpoint> Saver::begin(const SaveFacts& facts) {
+    State& s = *state_;
+    ESCALIER_CHECK(s.env, "a save before open()");
+    std::optional<SavedCheckpoint> saved = finish();
+    s.begun = now_seconds();
+    s.stalled = 0;
+    {
+        const Stopwatch watch(s.stalled);
+        s.facts = facts;
+        s.env->agree([&] {
+            if (!s.first_rank()) return;
+            s.remove_unfinished();
+            s.files->make_directory(s.unfinished());
+        });
+        s.start_writing();
+    }
+    return s.values.copied() ? saved : finish();
+}
+
+bool Saver::under_way() const {
+    return state_->phase != State::Phase::idle;
+}
+
+std::optional<SavedCheckpoint> Saver::at_step_end() {
+    const Stopwatch watch(state_->stalled);
+    return state_->poll();
+}
+
+std::optional<SavedCheckpoint> Saver::finish() {
+    const double start = now_seconds();
+    std::optional<SavedCheckpoint> saved = state_->finish();
+    if (saved) saved->stalled_seconds += now_seconds() - start;
+    return saved;
+}
+
+}  // namespace escalier::checkpoint

@@ -1,0 +1,1 @@
+#include "tests/harness/multirank_main.h"
