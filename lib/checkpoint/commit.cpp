@@ -35,11 +35,16 @@ void copy_file(FileLayer& files, const std::string& from, const std::string& to)
     out->sync();
 }
 
-void copy_assets(FileLayer& files, const std::string& from, const std::string& to) {
+void copy_assets(FileLayer& files, const SaveFacts& facts, const std::string& to) {
+    const std::string& from = facts.assets_directory;
+    const auto wanted = [&](const fs::path& path) {
+        const auto& names = facts.asset_names;
+        return names.empty() || std::find(names.begin(), names.end(), path.filename()) != names.end();
+    };
     std::vector<fs::path> assets;
     std::error_code error;
     for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error))
-        if (at->is_regular_file()) assets.push_back(at->path());
+        if (at->is_regular_file() && wanted(at->path())) assets.push_back(at->path());
     if (error) throw IoError::read(from + ": cannot be listed: " + error.message());
     std::sort(assets.begin(), assets.end());
     files.make_directory(to);
@@ -88,8 +93,7 @@ void commit(FileLayer& files, const std::string& run_directory, const SaveFacts&
             const Manifest& manifest) {
     const std::string unfinished = unfinished_directory(run_directory, facts.run.step);
     write_file(files, unfinished + "/" + config_name, facts.config_text);
-    if (!facts.assets_directory.empty())
-        copy_assets(files, facts.assets_directory, unfinished + "/" + assets_name);
+    if (!facts.assets_directory.empty()) copy_assets(files, facts, unfinished + "/" + assets_name);
     write_file(files, unfinished + "/" + manifest_name, manifest.text());
     files.sync_directory(unfinished);
     const std::optional<std::string> replaced = take_name(files, run_directory, facts.run.step);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "checkpoint/file_layer.h"
 #include "checkpoint/manifest.h"
@@ -12,8 +13,9 @@ namespace escalier::checkpoint {
 // What is saved beside the tensors.
 struct SaveFacts {
     RunState run;
-    std::string config_text;       // becomes config.yaml
-    std::string assets_directory;  // its files are copied to hf/; empty: none
+    std::string config_text;               // becomes config.yaml
+    std::string assets_directory;          // its files are copied to hf/; empty: none
+    std::vector<std::string> asset_names;  // of these names alone; empty: all
 };
 
 // RUN/step_NNNNNNNN.tmp, where files lie until the commit.

@@ -17,8 +17,8 @@ constexpr std::uint64_t bytes_between_paces = 16 << 20;
 
 std::string header_of(const std::vector<PieceFile::Tensor>& tensors) {
     std::vector<HeaderEntry> entries;
-    for (const PieceFile::Tensor& tensor : tensors) entries.push_back({tensor.key, tensor.shape});
-    return f32_header(entries, {});
+    for (const PieceFile::Tensor& tensor : tensors) entries.push_back({tensor.key, tensor.shape, "F32"});
+    return file_header(entries, {});
 }
 
 bool all_finite(const float* values, std::size_t count) {

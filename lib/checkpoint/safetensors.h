@@ -54,12 +54,13 @@ class SafetensorsReader : public TensorSource {
     std::map<std::string, TensorInfo> tensors_;
 };
 
-// The start of a file of f32 tensors whose data follow one after the other, the header's length included.
+// The start of a file whose tensors' data follow one after the other, the header's length included.
 struct HeaderEntry {
     std::string name;
     std::vector<std::int64_t> shape;
+    std::string dtype = "F32";  // or F16, BF16
 };
-std::string f32_header(const std::vector<HeaderEntry>& tensors, Metadata metadata);
+std::string file_header(const std::vector<HeaderEntry>& tensors, Metadata metadata);
 
 // Writes f32 tensors, one after the other in order of their names, to a temporary file beside `path` that
 // takes its name only once all bytes are on the disk. A link stays: the file it points to is replaced. Throws

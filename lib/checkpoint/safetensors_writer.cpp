@@ -19,10 +19,10 @@ constexpr std::uint64_t bytes_between_syncs = 256 << 20;
 std::string header_text(const std::map<std::string, Shape>& tensors, Metadata metadata) {
     std::vector<HeaderEntry> entries;
     for (const auto& [name, shape] : tensors) {
-        HeaderEntry& entry = entries.emplace_back(HeaderEntry{name, {}});
+        HeaderEntry& entry = entries.emplace_back(HeaderEntry{name, {}, "F32"});
         for (int axis = 0; axis < shape.rank(); ++axis) entry.shape.push_back(shape[axis]);
     }
-    return f32_header(entries, std::move(metadata));
+    return file_header(entries, std::move(metadata));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Makes the folders beside this file: tiny models as `transformers` saves them, and the losses it computes.
+"""Makes the folders beside this file: tiny models as `transformers` saves them, and what it computes.
 
   PYTHON tests/golden/hf/make_fixtures.py    with a Python that has torch, transformers and safetensors;
                                              scripts/hf_check --fixtures makes one. README.md has the format.
@@ -21,13 +21,13 @@ DTYPES = {"llama3": torch.bfloat16, "qwen3": torch.float16}
 SHARDED = {"llama": "40KB", "llama3": "12KB"}
 
 
-def losses(model, tokens):
-    """The loss of each sample, computed in double precision."""
+def computed(model, tokens):
+    """The loss of each sample, and the logits behind the first one; in double precision."""
     inputs, targets = tokens[:-1].view(SAMPLES, LENGTH), tokens[1:].view(SAMPLES, LENGTH)
     with torch.no_grad():
         logits = model.double()(input_ids=inputs).logits
     values = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
-    return values.view(SAMPLES, LENGTH).mean(1).tolist()
+    return {"losses": values.view(SAMPLES, LENGTH).mean(1).tolist(), "logits": logits[0, -1].tolist()}
 
 
 def bare(folder):
@@ -51,10 +51,10 @@ def main():
             bare(folder)
         tokens = tiny_models.tokens_of(name, SAMPLES, LENGTH, seed)
         tokens.numpy().astype("<u2").tofile(os.path.join(folder, "tokens.bin"))
-        expected = {"parameters": model.num_parameters(), "losses": losses(model.float(), tokens)}
+        expected = {"parameters": model.num_parameters(), **computed(model.float(), tokens)}
         with open(os.path.join(folder, "expected.json"), "w", encoding="utf-8") as file:
             file.write(json.dumps(expected, indent=1) + "\n")
-        print(name, expected)
+        print(name, expected['parameters'], expected['losses'])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Tiny random models of every family, made by transformers: shared by make_fixtures.py and scripts/hf_check."""
 import torch
+import transformers
 from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM,
                           Qwen3Config, Qwen3ForCausalLM)
 
@@ -32,9 +33,21 @@ MODELS = {  # name: (model class, config class, fields)
 }
 
 
+def with_old_names(fields):
+    """Rotary positions as version 4 spells them."""
+    fields = dict(fields)
+    rope = dict(fields.pop("rope_parameters", {}))
+    if rope:
+        fields["rope_theta"] = rope.pop("rope_theta")
+        fields["rope_scaling"] = rope if rope["rope_type"] != "default" else None
+    return fields
+
+
 def make(name, seed):
     """A model in float32 with weights larger than fresh ones, no gain 1 and no bias 0, so that an error shows."""
     model_class, config_class, fields = MODELS[name]
+    if transformers.__version__.startswith("4."):
+        fields = with_old_names(fields)
     model = model_class(config_class(**fields)).eval()
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
