@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/broadcast_text.h"
 #include "comm/mpi_env.h"
 #include "config/dump.h"
 #include "config/validate.h"
@@ -22,14 +23,6 @@ struct TrainArguments {
     train::TrainOptions options;
 };
 
-// From rank 0 to all.
-void broadcast_text(std::string& text, comm::Communicator& world, const char* label) {
-    int size = static_cast<int>(text.size());
-    world.broadcast(TensorView(&size, DType::i32, {1}), 0, label);
-    text.resize(static_cast<std::size_t>(size));
-    if (size > 0) world.broadcast(TensorView(text.data(), DType::u8, {size}), 0, label);
-}
-
 // Rank 0 reads files and environment; the others get the resolved spec as text, so that all hold the same.
 config::JobSpec load_everywhere(const TrainArguments& arguments, comm::MpiEnv& env) {
     comm::Communicator& world = env.world();
@@ -43,8 +36,8 @@ config::JobSpec load_everywhere(const TrainArguments& arguments, comm::MpiEnv& e
         text = config::dump(job.spec);
         schedule_file = job.spec.pipeline.file_text;
     });
-    broadcast_text(text, world, "job spec");
-    broadcast_text(schedule_file, world, "schedule file");
+    comm::broadcast_text(text, world, "job spec");
+    comm::broadcast_text(schedule_file, world, "schedule file");
     config::JobSpec spec;
     env.agree([&] {
         const auto rules = train::schedule_rules([&](const std::string&) { return schedule_file; });
