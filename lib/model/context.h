@@ -41,6 +41,8 @@ struct StepInputs {
                             // gradient is scaled
     TensorView losses;      // f64 [M]: the last stage puts the sum of each micro-batch's token losses here
     bool training = true;   // false: no dropout, no gradients
+    bool loss_wanted = true;  // false: the head stops behind its norm, which row_logits() goes on from; not
+                              // when training
 };
 
 // Dropout after one place of the model, keyed by that place's name.

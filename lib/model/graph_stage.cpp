@@ -53,9 +53,8 @@ void GraphStage::finish(int segment, const StageIo& io) {
 
 GraphStage::Key GraphStage::key_of(int segment, const StageIo& io) const {
     const schedule::Binding& b = io.binding;
-    const std::array<bool, 4> overwrites = stage_.overwrites();
     std::uintptr_t flags = 0;
-    for (const bool flag : overwrites) flags = 2 * flags + (flag ? 1 : 0);
+    for (const bool flag : stage_.overwrites()) flags = 2 * flags + (flag ? 1 : 0);
     const auto number = [](int value) { return static_cast<std::uintptr_t>(value); };
     const auto address = [](const TensorView& view) { return reinterpret_cast<std::uintptr_t>(view.data()); };
     return {number(static_cast<int>(io.action.kind)),

@@ -221,7 +221,7 @@ void StageModel::begin_action(const StageIo& io) {
 
 void StageModel::end_action(const StageIo& io) {
     const ActionKind kind = io.action.kind;
-    if (kind == ActionKind::F && head_)
+    if (kind == ActionKind::F && head_ && step_.loss_wanted)
         context_.ops.copy(context_.op, step_.losses.rows(io.action.micro_batch, 1), head_->loss_sum());
     if (kind == ActionKind::F) ++forwards_done_;
     if (kind == ActionKind::B || kind == ActionKind::I) ++input_halves_done_;
@@ -279,15 +279,15 @@ void StageModel::head_norm(int, const StageIo&) {
 }
 
 void StageModel::head_logits(int chunk, const StageIo&) {
-    head_->logits(chunk, targets_);
+    if (step_.loss_wanted) head_->logits(chunk, targets_);
 }
 
 void StageModel::head_exchange(int chunk, const StageIo&) {
-    head_->exchange(chunk, label_);
+    if (step_.loss_wanted) head_->exchange(chunk, label_);
 }
 
 void StageModel::head_finish(int chunk, const StageIo&) {
-    head_->finish_chunk(chunk, targets_, step_, first_or_add(forwards_done_));
+    if (step_.loss_wanted) head_->finish_chunk(chunk, targets_, step_, first_or_add(forwards_done_));
 }
 
 void StageModel::head_reduce(int, const StageIo&) {

@@ -58,9 +58,11 @@ class StageModel final : public Stage {
     void begin_action(const StageIo& io);
     void run_ops(int segment, const StageIo& io);
     void end_action(const StageIo& io);
-    // Which accumulators the next action of each kind overwrites, and whether it trains.
-    std::array<bool, 4> overwrites() const {
-        return {forwards_done_ == 0, input_halves_done_ == 0, weight_halves_done_ == 0, step_.training};
+    // Which accumulators the next action of each kind overwrites, whether it trains and whether it has
+    // losses.
+    std::array<bool, 5> overwrites() const {
+        return {forwards_done_ == 0, input_halves_done_ == 0, weight_halves_done_ == 0, step_.training,
+                step_.loss_wanted};
     }
 
     std::span<const Segment> segments(schedule::ActionKind kind) const override;

@@ -148,7 +148,7 @@ std::vector<model::Stage*> RankModel::stages() {
     return out;
 }
 
-void RankModel::begin_step(bool training) {
+void RankModel::begin_step(bool training, bool loss_wanted) {
     const TensorView losses = mirrors_.losses.host;
     if (losses.has_data()) std::fill_n(losses.as<double>(), losses.elements(), 0.0);
     for (const device::Mirror* mirror : {&mirrors_.tokens, &mirrors_.targets, &mirrors_.first_samples,
@@ -156,7 +156,7 @@ void RankModel::begin_step(bool training) {
         mirror->upload(device_);
     for (const auto& stage : stages_)
         stage->begin_step({mirrors_.tokens.device, mirrors_.targets.device, mirrors_.first_samples.device,
-                           mirrors_.loss_scale.device, mirrors_.losses.device, training});
+                           mirrors_.loss_scale.device, mirrors_.losses.device, training, loss_wanted});
 }
 
 void RankModel::download_losses() {

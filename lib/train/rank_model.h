@@ -46,7 +46,8 @@ class RankModel {
     const StepMirrors& step_mirrors() const { return mirrors_; }
 
     // Queues the way of the mirrors' host side to the device and tells the stages; losses start at zero.
-    void begin_step(bool training);
+    // loss_wanted: see model::StepInputs.
+    void begin_step(bool training, bool loss_wanted = true);
     void download_losses();
     void prepare_weights() const;
 
