@@ -44,4 +44,16 @@ inline CLI::Validator number_not_negative() {
     return CLI::Validator(check, "of at least 0");
 }
 
+// The numbers above 0, up to 1.
+inline CLI::Validator share() {
+    const auto check = [](std::string& text) -> std::string {
+        double value = 0.0;
+        const char* end = text.data() + text.size();
+        const auto parsed = std::from_chars(text.data(), end, value);
+        if (parsed.ec == std::errc{} && parsed.ptr == end && value > 0.0 && value <= 1.0) return "";
+        return "found " + text + ", wanted a number above 0, at most 1";
+    };
+    return CLI::Validator(check, "above 0, at most 1");
+}
+
 }  // namespace escalier::apps

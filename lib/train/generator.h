@@ -1,45 +1,30 @@
-// Text generation from a weight file, in one process.
+// Continues a text, token by token, on all ranks of a grid.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "comm/mpi_env.h"
-#include "data/tokenizer.h"
-#include "train/weight_metadata.h"
+#include "train/inference.h"
+#include "train/sampling.h"
 
 namespace escalier::train {
 
-struct SamplingOptions {
-    double temperature = 0.8;   // 0: greedy, the most probable token each time (the lowest id among equals)
-    std::int64_t top_k = 0;     // keep the k most probable tokens; 0: all
-    std::uint64_t seed = 1234;  // the draws are a pure function of (seed, position)
+struct GenerateOptions {
+    std::int64_t tokens = 0;    // at most so many are added
+    std::int32_t stop_id = -1;  // this one ends the text and does not become part of it; -1: none
+    std::int64_t choices = 0;   // only ids below it are drawn: those the tokenizer has; 0: all
+    SamplingOptions sampling;
 };
 
-// Picks the next token from its logits. position: of the new token in the text.
-std::int32_t sample_token(const float* logits, std::int64_t vocabulary, const SamplingOptions& options,
-                          std::int64_t position);
+// How many tokens a forward pass must compute with to continue a prompt: what the text needs, up to
+// `longest`. A power of two where that is less, so that texts of about the same length come from the very
+// same computation.
+std::int64_t generation_window(std::int64_t prompt, std::int64_t tokens, std::int64_t longest);
 
-class Generator {
- public:
-    // Throws IoError or DataError for a weight file that cannot be used.
-    Generator(const std::string& weights, comm::MpiEnv& env, int threads);
-    ~Generator();
-
-    const data::Tokenizer& tokenizer() const;
-    // Logits [vocabulary] of the token that follows `ids` (their last seq_len, at least one).
-    const float* next_logits(const std::vector<std::int32_t>& ids);
-    std::int64_t vocabulary() const;
-    // Appends up to `count` tokens to `ids`, each reported as it comes; stops at the end-of-document token.
-    void generate(std::vector<std::int32_t>& ids, std::int64_t count, const SamplingOptions& options,
-                  const std::function<void(std::int32_t)>& on_token);
-
- private:
-    struct State;
-    std::unique_ptr<State> state_;
-};
+// Appends tokens to `ids`, each reported as it comes. Collective: everything is the same on all ranks, the
+// draws are made on one. Throws an AgreedError (NumericError's code) for logits that are not finite.
+void generate(Inference& inference, std::vector<std::int32_t>& ids, const GenerateOptions& options,
+              const std::function<void(std::int32_t)>& on_token);
 
 }  // namespace escalier::train

@@ -32,6 +32,16 @@ checkpoint::Metadata weight_metadata(const config::JobSpec& spec) {
             {seq_len_key, std::to_string(spec.train.seq_len)}};
 }
 
+WeightDescription described(const config::ModelConfig& model, const std::string& tokenizer,
+                            std::int64_t seq_len) {
+    config::JobSpec spec;
+    spec.model = model;
+    spec.train.seq_len = seq_len;
+    spec.train.global_batch = 1;
+    const config::JobSpec resolved = config::resolve(spec, 1);
+    return {resolved.model, tokenizer, resolved.train.seq_len};
+}
+
 WeightDescription read_weight_description(const std::string& path) {
     const checkpoint::SafetensorsReader reader(path);
     const auto value = [&](const char* key) {
@@ -42,12 +52,8 @@ WeightDescription read_weight_description(const std::string& path) {
         return found->second;
     };
     try {
-        // Resolving judges the model and its length by every rule of a job spec.
-        config::JobSpec spec;
-        spec.model = config::parse_model(value(checkpoint::model_metadata_key), path);
-        spec.train.seq_len = parse_length(value(seq_len_key));
-        spec.train.global_batch = 1;
-        return {config::resolve(spec, 1).model, value(tokenizer_key), spec.train.seq_len};
+        return described(config::parse_model(value(checkpoint::model_metadata_key), path),
+                         value(tokenizer_key), parse_length(value(seq_len_key)));
     } catch (const ConfigError& error) {
         throw DataError(path + ": its description of the model is damaged: " + error.what());
     }

@@ -16,6 +16,10 @@ struct WeightDescription {
     std::int64_t seq_len = 0;  // of training
 };
 
+// Every rule of a job spec holds for the model and its length. Throws ConfigError.
+WeightDescription described(const config::ModelConfig& model, const std::string& tokenizer,
+                            std::int64_t seq_len);
+
 // Throws DataError for a file that Escalier did not write (or an older one), naming it.
 WeightDescription read_weight_description(const std::string& path);
 

@@ -247,7 +247,7 @@ class Launch(FailureTest):
 
     def test_command_lines_are_refused_once_for_all_processes(self):
         for arguments, fact in ((["train"], "job is required"), (["train", "--bogus", "job.yaml"], "--bogus"),
-                                (["generate", "--weights", "w.safetensors"], "generate runs in one process")):
+                                (["generate", "--weights", "w.safetensors"], "needs 1 process, got 3")):
             launch = subprocess.run([os.path.join(ROOT, "scripts/mpirun"), "-n", "3", BINARY, *arguments], text=True,
                                     capture_output=True, timeout=60, check=False)
             self.assertEqual(launch.returncode, USAGE, launch)
@@ -268,6 +268,52 @@ class Generate(FailureTest):
                                      capture_output=True, timeout=60, check=False, env=environment())
                 self.assertEqual(run.returncode, DATA_CORRUPT, run)
                 self.assertEqual(run.stderr.count("w.safetensors: its description of the model is damaged"), 1, run)
+
+
+    # A model of 64 ids; what stands in `facts` is said once, whatever the number of ranks.
+    def refused_generation(self, code, *facts, ranks=0, arguments=()):
+        with Case(BINARY) as case:
+            made = case.run(with_keys(N0, train__steps=1, train__global_batch=1), 1, ["--save-weights", "w.safetensors"])
+            self.check(made, 0)
+            launcher = [os.path.join(ROOT, "scripts/mpirun"), "-n", str(ranks)] if ranks else []
+            run = subprocess.run([*launcher, case.binary, "generate", *arguments], cwd=case.folder, text=True,
+                                 capture_output=True, timeout=60, check=False, env=environment())
+            self.assertEqual(run.returncode, code, run)
+            for fact in facts:
+                self.assertEqual(len(re.findall(fact, run.stdout + run.stderr)), 1, f"{fact!r}: {run}")
+
+    def test_grids_that_do_not_fit(self):
+        weights = ["--weights", "w.safetensors", "--prompt-ids", "1"]
+        self.refused_generation(USAGE, r"--tp 1 --pp 1 needs 1 process, got 3", ranks=3, arguments=weights)
+        self.refused_generation(USAGE, r"--tp 2 --pp 1 needs 2 processes, got 1", arguments=[*weights, "--tp", "2"])
+        self.refused_generation(USAGE, r"tp 3 x pp 1: .*num_heads 4 is not divisible by tp 3", ranks=3,
+                                arguments=[*weights, "--tp", "3"])
+        self.refused_generation(USAGE, r"tp 1 x pp 5: .*5 is more than model\.num_layers 4", ranks=5,
+                                arguments=[*weights, "--pp", "5"])
+
+    def test_prompts_that_the_model_cannot_read(self):
+        weights = ["--weights", "w.safetensors"]
+        self.refused_generation(USAGE, r"--prompt: the tokenizer gives id 104, but w\.safetensors .* vocabulary of 64",
+                                ranks=2, arguments=[*weights, "--pp", "2", "--prompt", "h"])
+        self.refused_generation(USAGE, r"--prompt-ids: found id 64, but w\.safetensors .* ids go from 0 to 63",
+                                arguments=[*weights, "--prompt-ids", "5,64"])
+        self.refused_generation(USAGE, r"--stop-id: found id 64", arguments=[*weights, "--prompt-ids", "5", "--stop-id", "64"])
+        self.refused_generation(USAGE, r"--prompt-ids: found -3", arguments=[*weights, "--prompt-ids", "5,-3"])
+        self.refused_generation(INPUT_MISSING, r"gone\.model: cannot open.*--tokenizer names another",
+                                ranks=2, arguments=[*weights, "--tp", "2", "--tokenizer", "sp:gone.model"])
+        self.refused_generation(USAGE, r"--tokenizer: gpt2 is not known", arguments=[*weights, "--tokenizer", "gpt2"])
+
+    def test_models_that_are_not_there_or_damaged(self):
+        self.refused_generation(INPUT_MISSING, r"gone\.safetensors: cannot open", ranks=2,
+                                arguments=["--weights", "gone.safetensors", "--tp", "2"])
+        self.refused_generation(DATA_CORRUPT, r"job\.yaml: ", ranks=2, arguments=["--weights", "job.yaml", "--pp", "2"])
+        self.refused_generation(USAGE, r"--weights", arguments=[])
+
+    def test_ways_to_draw_that_make_no_sense(self):
+        for arguments, fact in ((["--top-p", "0"], r"--top-p: found 0"), (["--top-p", "1.5"], r"--top-p: found 1\.5"),
+                                (["--temperature", "-1"], r"--temperature: found -1"), (["--top-k", "-1"], r"--top-k: found -1"),
+                                (["--greedy", "--top-k", "3"], r"excludes")):
+            self.refused_generation(USAGE, fact, arguments=["--weights", "w.safetensors", *arguments])
 
 
 class JobSpec(FailureTest):

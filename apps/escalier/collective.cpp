@@ -1,0 +1,23 @@
+#include "collective.h"
+
+#include <iostream>
+
+#include "core/error.h"
+
+namespace escalier::apps {
+
+int run_collective(comm::MpiEnv& env, const std::function<void()>& work) {
+    try {
+        work();
+        return 0;
+    } catch (const comm::AgreedError& error) {
+        if (env.world().rank() == 0) std::cerr << "escalier: " << error.what() << std::endl;
+        return static_cast<int>(error.code());
+    } catch (const Error& error) {
+        env.abort(static_cast<int>(error.code()), error.what());
+    } catch (const std::exception& error) {
+        env.abort(static_cast<int>(ExitCode::failed), error.what());
+    }
+}
+
+}  // namespace escalier::apps

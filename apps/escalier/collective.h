@@ -1,0 +1,14 @@
+// What commands that run on several ranks have in common.
+#pragma once
+
+#include <functional>
+
+#include "comm/mpi_env.h"
+
+namespace escalier::apps {
+
+// Runs `work` and turns what it throws into an exit code: an error that all ranks share is printed once, one
+// that only some ranks see ends the job.
+int run_collective(comm::MpiEnv& env, const std::function<void()>& work);
+
+}  // namespace escalier::apps
