@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/verify.h"
 #include "collective.h"
+#include "comm/broadcast_text.h"
 #include "comm/mpi_env.h"
 #include "number_options.h"
 #include "train/generator.h"
@@ -23,7 +25,7 @@ constexpr int most_threads = 1024;
 constexpr int most_ranks = 1 << 20;
 
 struct GenerateArguments {
-    std::string weights;
+    std::string weights, checkpoint;
     std::string prompt;
     std::vector<std::int32_t> prompt_ids;
     std::string tokenizer;
@@ -52,9 +54,21 @@ void require_grid(const GenerateArguments& arguments, int ranks) {
                       ", or give --tp and --pp whose product is " + std::to_string(ranks));
 }
 
+// Rank 0 chooses, so that all ranks read the same checkpoint while a run saves more of them.
 train::ModelSource open_model(const GenerateArguments& arguments, comm::MpiEnv& env) {
     train::ModelSource source;
-    env.agree([&] { source = train::open_weight_file(arguments.weights); });
+    if (!arguments.weights.empty()) {
+        env.agree([&] { source = train::open_weight_file(arguments.weights); });
+        return source;
+    }
+    train::FoundCheckpoint found;
+    env.agree([&] {
+        if (env.world().rank() == 0) found = train::find_checkpoint(arguments.checkpoint);
+    });
+    if (!found.note.empty()) std::cerr << "note: " << found.note << std::endl;
+    comm::broadcast_text(found.directory, env.world(), "choice of the checkpoint");
+    env.agree([&] { source = train::open_checkpoint(found.directory); });
+    checkpoint::verify_files(*source.snapshot, env);
     return source;
 }
 
@@ -148,6 +162,10 @@ void print_text(const GenerateArguments& arguments, Text& text, train::Inference
 }
 
 int run(const GenerateArguments& arguments) {
+    if (arguments.weights.empty() == arguments.checkpoint.empty())
+        throw ConfigError(
+            "generate needs a model: give --ckpt, a run folder or one of its step folders, or "
+            "--weights, a file of train --save-weights");
     comm::MpiEnv env(nullptr, nullptr);
     return run_collective(env, [&] {
         env.agree([&] { require_grid(arguments, env.world().size()); });
@@ -165,7 +183,7 @@ int run(const GenerateArguments& arguments) {
                                                              options.tokens, source.about.seq_len),
                                     arguments.device, train::compute_threads(run_config, env.place())},
                                    env, env.world());
-        inference.load(*source.weights);
+        inference.load(source.weights());
         print_text(arguments, text, inference, options);
     });
 }
@@ -223,8 +241,10 @@ void add_generate_command(CLI::App& app, std::function<int()>& action) {
     auto arguments = std::make_shared<GenerateArguments>();
     CLI::App* command = app.add_subcommand(
         "generate", "Continue a text; on several ranks too: mpirun -n 4 escalier generate … --tp 2 --pp 2");
+    CLI::Option* checkpoint = command->add_option(
+        "--ckpt", arguments->checkpoint, "Run folder (its newest checkpoint) or one of its step folders");
     command->add_option("--weights", arguments->weights, "File of train --save-weights (safetensors)")
-        ->required();
+        ->excludes(checkpoint);
     add_text_options(*command, *arguments);
     add_sampling_options(*command, *arguments);
     command->add_option("--tp", arguments->tp, "Tensor ranks")

@@ -307,7 +307,7 @@ class Generate(FailureTest):
         self.refused_generation(INPUT_MISSING, r"gone\.safetensors: cannot open", ranks=2,
                                 arguments=["--weights", "gone.safetensors", "--tp", "2"])
         self.refused_generation(DATA_CORRUPT, r"job\.yaml: ", ranks=2, arguments=["--weights", "job.yaml", "--pp", "2"])
-        self.refused_generation(USAGE, r"--weights", arguments=[])
+        self.refused_generation(USAGE, r"give --ckpt, a run folder or one of its step folders, or --weights", arguments=[])
 
     def test_ways_to_draw_that_make_no_sense(self):
         for arguments, fact in ((["--top-p", "0"], r"--top-p: found 0"), (["--top-p", "1.5"], r"--top-p: found 1\.5"),
