@@ -89,8 +89,8 @@ void remove_leftovers(FileLayer& files, const std::string& run_directory) {
             files.remove_file(path);
 }
 
-void commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
-            const Manifest& manifest) {
+std::optional<std::string> commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
+                                  const Manifest& manifest) {
     const std::string unfinished = unfinished_directory(run_directory, facts.run.step);
     write_file(files, unfinished + "/" + config_name, facts.config_text);
     if (!facts.assets_directory.empty()) copy_assets(files, facts, unfinished + "/" + assets_name);
@@ -103,7 +103,7 @@ void commit(FileLayer& files, const std::string& run_directory, const SaveFacts&
     write_file(files, latest + ".tmp", step_directory_name(facts.run.step) + "\n");
     files.rename(latest + ".tmp", latest);
     files.sync_directory(run_directory);
-    if (replaced) remove_tree(files, *replaced);
+    return replaced;
 }
 
 }  // namespace escalier::checkpoint

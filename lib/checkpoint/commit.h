@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,10 @@ std::string unfinished_directory(const std::string& run_directory, std::int64_t 
 // Removes what saves that were killed left behind: step_*.tmp, .trash-*, latest.tmp.
 void remove_leftovers(FileLayer& files, const std::string& run_directory);
 
-// Writes config, assets and manifest into the unfinished folder, gives it its name and makes it the latest; a
-// checkpoint of that step that was there goes. All durable on return. manifest.run is facts.run.
-void commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
-            const Manifest& manifest);
+// Writes config, assets and manifest into the unfinished folder, gives it its name and makes it the latest,
+// all durable on return. A checkpoint of that step that was there lies in the trash then, whose path is
+// returned. manifest.run is facts.run.
+std::optional<std::string> commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
+                                  const Manifest& manifest);
 
 }  // namespace escalier::checkpoint

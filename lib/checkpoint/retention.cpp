@@ -23,24 +23,19 @@ std::vector<std::string> expired_checkpoints(const std::vector<CheckpointEntry>&
 
 std::vector<std::string> remove_expired(FileLayer& files, const std::string& run_directory,
                                         std::int64_t newest, const config::CheckpointConfig& config) {
-    std::vector<std::string> warnings, trash;
-    const auto attempt = [&](auto&& removal) {
-        try {
-            removal();
-        } catch (const IoError& error) {
-            warnings.push_back(error.what());
-        }
-    };
-    for (const std::string& directory : expired_checkpoints(list_checkpoints(run_directory), newest, config))
-        attempt([&] {
+    std::vector<std::string> trash;
+    try {
+        for (const std::string& directory :
+             expired_checkpoints(list_checkpoints(run_directory), newest, config)) {
             const std::string name = std::filesystem::path(directory).filename().string();
             trash.push_back(move_to_trash(files, run_directory, name));
-        });
-    if (trash.empty()) return warnings;
-    // Or a loss of power could bring back a checkpoint without its files.
-    attempt([&] { files.sync_directory(run_directory); });
-    for (const std::string& path : trash) attempt([&] { remove_tree(files, path); });
-    return warnings;
+        }
+        // Or a loss of power could bring back a checkpoint without its files.
+        if (!trash.empty()) files.sync_directory(run_directory);
+    } catch (const IoError& error) {
+        return {error.what()};
+    }
+    return empty_trash(files, trash);
 }
 
 }  // namespace escalier::checkpoint

@@ -16,7 +16,7 @@ namespace escalier::checkpoint {
 std::vector<std::string> expired_checkpoints(const std::vector<CheckpointEntry>& entries, std::int64_t newest,
                                              const config::CheckpointConfig& config);
 
-// Removes them, oldest first. Returns a warning for each that could not be.
+// Removes them, oldest first. Returns warnings about what could not be.
 std::vector<std::string> remove_expired(FileLayer& files, const std::string& run_directory,
                                         std::int64_t newest, const config::CheckpointConfig& config);
 

@@ -10,6 +10,7 @@
 #include "checkpoint/retention.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/share_values.h"
+#include "checkpoint/trash.h"
 #include "checkpoint/write_share.h"
 #include "checkpoint/writer_thread.h"
 #include "core/clock.h"
@@ -121,8 +122,10 @@ void Saver::State::start_commit() {
         Manifest manifest;
         manifest.run = facts.run;
         fill_manifest(manifest, shares, by_rank);
-        commit(*files, run_directory, facts, manifest);
-        warnings = remove_expired(*files, run_directory, facts.run.step, config);
+        const std::optional<std::string> replaced = commit(*files, run_directory, facts, manifest);
+        if (replaced) warnings = empty_trash(*files, {*replaced});
+        for (const std::string& warning : remove_expired(*files, run_directory, facts.run.step, config))
+            warnings.push_back(warning);
     });
 }
 
@@ -144,25 +147,21 @@ void Saver::State::give_up() {
     values.stop_waiting();
     wait_for_writers();
     phase = Phase::idle;
-    try {
-        env->agree([&] {
-            const std::exception_ptr failure = writer.failure();
-            if (!failure) return;
-            try {
-                std::rethrow_exception(failure);
-            } catch (const WriteCancelled&) {
-            } catch (const NumericError& error) {
-                throw NumericError(label() + ": " + error.what());
-            }
-        });
-    } catch (const comm::AgreedError&) {
+    env->agree([&] {
         try {
             if (first_rank()) remove_unfinished();
         } catch (const IoError&) {
-            // The first failure is the one to tell; the next start removes what is left.
+            // The failure of the save is the one to tell; the next start removes what is left.
         }
-        throw;
-    }
+        const std::exception_ptr failure = writer.failure();
+        if (!failure) return;
+        try {
+            std::rethrow_exception(failure);
+        } catch (const WriteCancelled&) {
+        } catch (const NumericError& error) {
+            throw NumericError(label() + ": " + error.what());
+        }
+    });
     throw InternalError("a save was given up without a failure");
 }
 

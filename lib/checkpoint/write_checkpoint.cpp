@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "checkpoint/run_folder.h"
+#include "checkpoint/trash.h"
 #include "checkpoint/write_share.h"
 #include "core/error.h"
 
@@ -46,7 +47,8 @@ std::string write_checkpoint(const std::string& run_directory, const TensorSourc
         Manifest manifest;
         manifest.run = facts.run;
         fill_manifest(manifest, {share}, {write_share(files, unfinished, 0, share, values, cancel)});
-        commit(files, run_directory, facts, manifest);
+        const std::optional<std::string> replaced = commit(files, run_directory, facts, manifest);
+        if (replaced) empty_trash(files, {*replaced});  // the next start does what it could not
     } catch (const Error&) {
         try {
             if (std::filesystem::exists(unfinished)) remove_tree(files, unfinished);
