@@ -122,7 +122,9 @@ std::string StoppingFiles::keep(const std::string& path) {
 }
 
 void StoppingFiles::lose(Loss loss, const std::string& root) {
-    if (loss == Loss::names || loss == Loss::both)
+    if (loss == Loss::outer_names)
+        std::erase_if(changes_, [&](const Change& change) { return !change.directories.contains(root); });
+    if (loss != Loss::nothing && loss != Loss::data)
         for (; !changes_.empty(); changes_.pop_back()) {
             const Change& change = changes_.back();
             undo(change);

@@ -17,10 +17,11 @@ namespace escalier::test {
 
 // What a stop leaves behind.
 enum class Loss {
-    nothing,  // the process was killed
-    data,     // the power went: bytes that were not synced are gone
-    names,    // names made, changed and removed in directories that were not synced since are as before
-    both
+    nothing,      // the process was killed
+    data,         // the power went: bytes that were not synced are gone
+    names,        // names made, changed and removed in directories that were not synced since are as before
+    outer_names,  // the same in the root alone; what happened in folders below it is durable
+    both          // data and names
 };
 
 // Works on real files but syncs nothing, for it remembers itself what is durable. All operations of one save
@@ -43,7 +44,7 @@ class StoppingFiles : public checkpoint::FileLayer {
     std::int64_t operations() const { return operations_; }
     bool stopped() const { return stopped_; }
 
-    // The disk as it is found when the machine runs again. root: all that was written lies below it.
+    // The disk as it is found when the machine runs again. root: all that was written lies in it.
     void lose(Loss loss, const std::string& root);
 
     std::unique_ptr<checkpoint::OutputFile> create(const std::string& path) override;

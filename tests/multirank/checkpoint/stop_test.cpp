@@ -152,7 +152,7 @@ class StoppedSaves : public ::testing::Test {
 TEST_F(StoppedSaves, AWholeCheckpointIsThereAfterEveryOperation) {
     // Each rank remembers by itself what is durable, so a loss of power takes one rank.
     std::vector<Loss> losses = {Loss::nothing};
-    if (world_.size() == 1) losses = {Loss::nothing, Loss::data, Loss::names, Loss::both};
+    if (world_.size() == 1) losses = {Loss::nothing, Loss::data, Loss::names, Loss::outer_names, Loss::both};
     for (std::int64_t keep_last = 1; keep_last <= 3; ++keep_last)
         for (const Loss loss : losses) {
             std::int64_t found_late = 0;
@@ -175,6 +175,43 @@ TEST_F(StoppedSaves, AWholeCheckpointIsThereAfterEveryOperation) {
             // The name was durable before the save was said to be.
             EXPECT_GT(found_late, 0);
         }
+}
+
+// A run that went back to step 1 of 3 saves step 2 once more.
+TEST_F(StoppedSaves, AStepThatIsSavedAgainIsThereAtEveryInstant) {
+    const std::string again = run_ + "/" + checkpoint::step_directory_name(2);
+    for (std::int64_t operations = 0;; ++operations) {
+        start_anew();
+        StoppingFiles files(limbo_);
+        TinyState state(keeping(3));
+        bool durable = false;
+        try {
+            state.saver->open(run_, test::env(), files);
+            for (std::int64_t step = 1; step <= 3; ++step) {
+                state.set(step);
+                state.saver->begin(TinyState::facts(step));
+                state.saver->finish();
+            }
+            files.stop_after(operations);
+            state.set(20);
+            state.saver->begin(TinyState::facts(2));
+            durable = state.saver->finish().has_value();
+        } catch (const comm::AgreedError& error) {
+            EXPECT_EQ(error.code(), ExitCode::write_failed) << error.what();
+        }
+        world_.barrier("the run stopped");
+        const checkpoint::CheckpointReader reader(again);
+        for (std::size_t file = 0; file < reader.manifest().files.size(); ++file) reader.verify_file(file);
+        state.load(reader);
+        EXPECT_TRUE(state.holds(20) || (state.holds(2) && !durable));
+        EXPECT_EQ(checkpoint::list_checkpoints(run_).size(), 3u);  // step 3 is of another branch and stays
+        const checkpoint::Choice choice = checkpoint::newest_checkpoint(run_);
+        EXPECT_TRUE(choice.warnings.empty());
+        EXPECT_TRUE(choice.directory == again || !durable) << choice.directory;
+        int stopped = files.stopped();
+        world_.all_reduce_max(TensorView(&stopped, DType::i32, {1}), "whether all is done");
+        if (!stopped) break;
+    }
 }
 
 TEST_F(StoppedSaves, ADiskThatFailsOnceCostsOneSave) {
