@@ -1,6 +1,8 @@
 #include "train/run_directory.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +26,7 @@ RunDirectory::RunDirectory(const config::RunConfig& run) {
         const fs::path path = parent / name;
         if (fs::create_directory(path, error)) {
             path_ = path.string();
+            lock(0);
             if (number > 1)
                 note_ =
                     "a run already lies in " + (parent / run.name).string() + "; this one goes to " + path_;
@@ -36,10 +39,37 @@ RunDirectory::RunDirectory(const config::RunConfig& run) {
                          error.message() + ". Set run.dir to a folder that can be written.");
 }
 
+RunDirectory::RunDirectory(const std::string& path, int patience_s) : path_(path) {
+    lock(patience_s);
+}
+
+RunDirectory::~RunDirectory() {
+    if (lock_ >= 0) close(lock_);
+}
+
+void RunDirectory::lock(int patience_s) {
+    lock_ = open(file(".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    if (lock_ < 0)
+        throw IoError::write("run directory " + path_ + " cannot be written: " + std::strerror(errno) +
+                             ". Set run.dir to a folder that can be written.");
+    // Some file systems know no locks; there is then nothing to wait for.
+    while (flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        if (patience_s-- == 0)
+            throw IoError::write("run directory " + path_ +
+                                 " is in use by another job. Wait for its end, or give this one another "
+                                 "run.name.");
+        sleep(1);
+    }
+}
+
 void RunDirectory::write(const std::string& name, const std::string& text) const {
-    std::ofstream out(file(name), std::ios::trunc);
+    const std::string part = file(name) + ".part";
+    std::ofstream out(part, std::ios::trunc);
     out << text << std::flush;
-    require_written(out, file(name));
+    require_written(out, part);
+    std::error_code error;
+    fs::rename(part, file(name), error);
+    if (error) throw IoError::write(file(name) + " cannot be written: " + error.message());
 }
 
 std::ofstream RunDirectory::append(const std::string& name) const {

@@ -8,23 +8,32 @@
 
 namespace escalier::train {
 
-// Creates the folder, by rank 0 alone. A fresh start where a run already lies takes NAME-2, NAME-3, …; `note`
-// then says so. Throws IoError (write) naming the folder and the system's reason.
+// Held by rank 0 alone, and by one job at a time: a lock that ends with the process keeps a second job out.
+// Throws IoError (write) naming the folder and the system's reason.
 class RunDirectory {
  public:
+    // A new folder. A fresh start where a run already lies takes NAME-2, NAME-3, …; `note` then says so.
     explicit RunDirectory(const config::RunConfig& run);
+    // A run's folder to go on in. A job that is just ending gets patience_s seconds to leave it.
+    explicit RunDirectory(const std::string& path, int patience_s = 10);
+    ~RunDirectory();
+    RunDirectory(const RunDirectory&) = delete;
+    RunDirectory& operator=(const RunDirectory&) = delete;
 
     const std::string& path() const { return path_; }
     const std::string& note() const { return note_; }
-    // Writes a whole small file (config.yaml, run.json).
+    // Writes a whole small file (config.yaml, run.json); the one before stays until it is there.
     void write(const std::string& name, const std::string& text) const;
     std::string file(const std::string& name) const { return path_ + "/" + name; }
     // Opens a file that the run appends lines to.
     std::ofstream append(const std::string& name) const;
 
  private:
+    void lock(int patience_s);
+
     std::string path_;
     std::string note_;
+    int lock_ = -1;  // descriptor
 };
 
 // Throws IoError (write) naming the file and the system's reason if something was lost.

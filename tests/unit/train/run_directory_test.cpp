@@ -36,6 +36,32 @@ TEST_F(RunDirectoryTest, AFreshStartGoesBesideWhatIsThereAndSaysSo) {
     EXPECT_NE(second.note().find("job-2"), std::string::npos);
 }
 
+TEST_F(RunDirectoryTest, OneJobAtATimeHoldsAFolder) {
+    std::string path;
+    {
+        const RunDirectory first(run_);
+        path = first.path();
+        try {
+            RunDirectory(path, 0);
+            FAIL() << "two jobs in one folder";
+        } catch (const IoError& error) {
+            EXPECT_EQ(error.code(), ExitCode::write_failed);
+            EXPECT_NE(std::string(error.what()).find(path + " is in use by another job"), std::string::npos)
+                << error.what();
+        }
+    }
+    EXPECT_EQ(RunDirectory(path, 0).path(), path) << "the lock ends with its holder";
+}
+
+TEST_F(RunDirectoryTest, ASmallFileIsReplacedAsAWhole) {
+    const RunDirectory directory(run_);
+    directory.write("config.yaml", "first, and longer");
+    directory.write("config.yaml", "second");
+    std::ifstream in(directory.file("config.yaml"));
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "second");
+    EXPECT_FALSE(fs::exists(directory.file("config.yaml.part")));
+}
+
 TEST_F(RunDirectoryTest, AFileInTheWayIsSteppedOver) {
     fs::create_directories(run_.dir);
     std::ofstream(run_.dir + "/job") << "not a folder";
