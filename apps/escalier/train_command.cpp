@@ -20,6 +20,7 @@ namespace {
 struct TrainArguments {
     std::string job;
     std::vector<std::string> overrides;
+    std::string resume;  // empty: as the job spec says
     train::TrainOptions options;
 };
 
@@ -33,6 +34,7 @@ config::JobSpec load_everywhere(const TrainArguments& arguments, comm::MpiEnv& e
             config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, world.size(),
                                   config::process_environment(), train::schedule_rules());
         config::require_data(job.spec);
+        if (!arguments.resume.empty()) job.spec.checkpoint.resume = arguments.resume;
         text = config::dump(job.spec);
         schedule_file = job.spec.pipeline.file_text;
     });
@@ -49,10 +51,12 @@ config::JobSpec load_everywhere(const TrainArguments& arguments, comm::MpiEnv& e
 }
 
 int run(const TrainArguments& arguments) {
+    train::StopRequest stop;
+    train::TrainOptions options = arguments.options;
+    options.stop = &stop;
     comm::MpiEnv env(nullptr, nullptr);
     try {
-        train::train(load_everywhere(arguments, env), env, arguments.options);
-        return 0;
+        return train::train(load_everywhere(arguments, env), env, options);
     } catch (const comm::AgreedError& error) {
         if (env.world().rank() == 0) std::cerr << "escalier: " << error.what() << std::endl;
         return static_cast<int>(error.code());
@@ -70,6 +74,10 @@ void add_train_command(CLI::App& app, std::function<int()>& action) {
     CLI::App* command = app.add_subcommand("train", "Train a model: mpirun -n N escalier train JOB");
     command->add_option("job", arguments->job, "Job spec (YAML)")->required();
     command->add_option("--set", arguments->overrides, "Override a key: --set train.steps=10 (YAML value)");
+    command->add_option(
+        "--resume", arguments->resume,
+        "auto: the newest checkpoint of this run, if there is one; none; or a run folder or one "
+        "of its step folders (checkpoint.resume)");
     command->add_option("--save-weights", arguments->options.save_weights,
                         "Write the weights to this safetensors file after the last step");
     command->add_flag("--dry-run", arguments->options.dry_run,

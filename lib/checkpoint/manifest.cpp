@@ -31,7 +31,8 @@ std::string Manifest::text() const {
                  {"schedule", run.schedule},
                  {"optimizer", run.optimizer},
                  {"loss_window", run.loss_window},
-                 {"norm_window", run.norm_window}};
+                 {"norm_window", run.norm_window},
+                 {"skipped", run.skipped}};
     json& listed = root["files"] = json::array();
     for (const ManifestFile& file : files)
         listed.push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});

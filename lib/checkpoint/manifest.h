@@ -25,6 +25,7 @@ struct RunState {
     std::string schedule;
     std::string optimizer = "none";                // adamw | sgd | none: weights alone
     std::vector<double> loss_window, norm_window;  // of the spike guard
+    std::int64_t skipped = 0;                      // steps without an update since the last one
 
     bool operator==(const RunState&) const = default;
 };

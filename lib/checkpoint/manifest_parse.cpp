@@ -104,6 +104,7 @@ RunState parse_run(const Fields& fields) {
         throw Fault{"optimizer is '" + shortened(run.optimizer) + "'; known: adamw, sgd, none"};
     run.loss_window = window(fields, "loss_window");
     run.norm_window = window(fields, "norm_window");
+    run.skipped = fields.count("skipped", 0, run.step);
     return run;
 }
 
@@ -199,7 +200,7 @@ Manifest parse(const std::string& text) {
     const Fields fields(root, "manifest",
                         {"format", "version", "step", "updates", "consumed_samples", "consumed_tokens",
                          "seed", "dataset_fingerprint", "tool_version", "grid", "schedule", "optimizer",
-                         "loss_window", "norm_window", "files", "tensors"});
+                         "loss_window", "norm_window", "skipped", "files", "tensors"});
     Manifest manifest;
     manifest.run = parse_run(fields);
     std::map<std::string, std::size_t> files;

@@ -132,6 +132,7 @@ void fields(FieldTable& table, LrConfig& config);
 void fields(FieldTable& table, DataSource& config);
 void fields(FieldTable& table, DataConfig& config);
 void fields(FieldTable& table, EvalConfig& config);
+void fields(FieldTable& table, CheckpointConfig& config);
 void fields(FieldTable& table, LogConfig& config);
 void fields(FieldTable& table, JobSpec& config);
 

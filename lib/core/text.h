@@ -17,6 +17,19 @@ inline std::string grouped(std::int64_t value) {
     return digits;
 }
 
+// 1572864 -> "1.5 MiB"
+inline std::string bytes_text(double bytes) {
+    const char* unit = "B";
+    for (const char* larger : {"KiB", "MiB", "GiB", "TiB"}) {
+        if (bytes < 1024) break;
+        bytes /= 1024;
+        unit = larger;
+    }
+    char text[32];
+    std::snprintf(text, sizeof text, unit[0] == 'B' ? "%.0f %s" : "%.1f %s", bytes, unit);
+    return text;
+}
+
 // 0.33333 -> "33.3 %"
 inline std::string percent(double share) {
     char text[32];

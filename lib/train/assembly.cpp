@@ -4,6 +4,7 @@
 #include "schedule/lower.h"
 #include "schedule/prove.h"
 #include "schedule/share_slots.h"
+#include "train/rank_state.h"
 #include "train/schedule_rules.h"
 
 namespace escalier::train {
@@ -49,10 +50,14 @@ Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communi
                                                      forward_programs_, options.synchronous_sends);
 
     const auto build = [&](device::Arenas& arenas) {
+        saver_.reset();
         step_.reset();
         model_ = std::make_unique<RankModel>(spec_, groups_, backend_, pool_, program, forward, arenas);
         step_ = std::make_unique<TrainStep>(spec_, env, job, groups_, backend_, *model_, program, forward,
                                             *channels_, arenas);
+        state_ = rank_state(*model_, step_->optimizer());
+        saver_ = std::make_unique<checkpoint::Saver>(spec_.checkpoint, state_, groups_.place.dp_rank,
+                                                     groups_.grid.dp, *backend_.device, arenas);
     };
     device::Arenas measured = device::Arenas::measuring();
     build(measured);

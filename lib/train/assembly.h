@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/saver.h"
 #include "comm/mpi_env.h"
 #include "core/compute_pool.h"
 #include "device/arena.h"
@@ -44,6 +45,8 @@ class Assembly {
     const device::Arenas& arenas() const { return *arenas_; }
     RankModel& model() { return *model_; }
     TrainStep& step() { return *step_; }
+    const checkpoint::StateList& state() const { return state_; }  // what checkpoints hold of this rank
+    checkpoint::Saver& saver() { return *saver_; }
 
  private:
     Backend backend_;
@@ -57,6 +60,8 @@ class Assembly {
     std::unique_ptr<pipeline::Channels> channels_;
     std::unique_ptr<RankModel> model_;
     std::unique_ptr<TrainStep> step_;
+    checkpoint::StateList state_;
+    std::unique_ptr<checkpoint::Saver> saver_;
 };
 
 }  // namespace escalier::train

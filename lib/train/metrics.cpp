@@ -49,10 +49,10 @@ std::string step_line(const StepReport& r) {
     const std::size_t width = std::to_string(r.steps).size();
     const std::string share = r.peak_flops > 0 ? fmt::format(" | mfu {:.1f} %", 100 * mfu(r)) : "";
     return fmt::format(
-        "step {:>{}}/{} | loss {:.6f} | norm {:.4f} | lr {:.2e} | {:.1f} ms | {} tok/s | bubble {:.1f} %{}",
+        "step {:>{}}/{} | loss {:.6f} | norm {:.4f} | lr {:.2e} | {:.1f} ms | {} tok/s | bubble {:.1f} %{}{}",
         r.step, width, r.steps, r.loss, r.grad_norm, r.lr, milliseconds(r.seconds),
         grouped(static_cast<std::int64_t>(static_cast<double>(r.step_tokens) / r.seconds)),
-        100 * bubble_share(r.ranks), share);
+        100 * bubble_share(r.ranks), share, r.skipped ? " | skipped" : "");
 }
 
 std::string split_table(const std::vector<RankSplit>& ranks) {
@@ -85,13 +85,16 @@ std::string bubble_table(const pipeline::Bubble& b) {
         milliseconds(b.measured_makespan), percent(b.replayed_makespan / b.measured_makespan - 1));
 }
 
-void MetricsFile::start(const std::string& grid, std::int64_t parameters, double predicted_bubble) {
-    write_line(out_, path_,
-               {{"event", "start"},
-                {"time", unix_time()},
-                {"grid", grid},
-                {"parameters", parameters},
-                {"predicted_bubble", predicted_bubble}});
+void MetricsFile::start(const RunStart& start) {
+    nlohmann::ordered_json object = {{"event", "start"},
+                                     {"time", unix_time()},
+                                     {"grid", start.grid},
+                                     {"parameters", start.parameters},
+                                     {"predicted_bubble", start.predicted_bubble},
+                                     {"first_step", start.first_step}};
+    object["resumed_from"] =
+        start.resumed_from.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(start.resumed_from);
+    write_line(out_, path_, object);
 }
 
 void MetricsFile::step(const StepReport& r) {
@@ -107,7 +110,8 @@ void MetricsFile::step(const StepReport& r) {
                                      {"mfu", mfu(r)},
                                      {"consumed_samples", r.consumed_samples},
                                      {"consumed_tokens", r.consumed_tokens},
-                                     {"bubble", bubble_share(r.ranks)}};
+                                     {"bubble", bubble_share(r.ranks)},
+                                     {"skipped", r.skipped ? 1 : 0}};
     nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
     for (const RankSplit& s : r.ranks)
         ranks.push_back({{"step_ms", milliseconds(s.step)},
@@ -139,6 +143,20 @@ void MetricsFile::eval(std::int64_t step, double loss, std::int64_t targets, dou
                 {"loss", loss},
                 {"targets", targets},
                 {"eval_ms", milliseconds(seconds)}});
+}
+
+void MetricsFile::checkpoint(std::int64_t step, std::uint64_t bytes, double seconds, double stalled_seconds) {
+    write_line(out_, path_,
+               {{"event", "checkpoint"},
+                {"step", step},
+                {"time", unix_time()},
+                {"bytes", bytes},
+                {"save_ms", milliseconds(seconds)},
+                {"stall_ms", milliseconds(stalled_seconds)}});
+}
+
+void MetricsFile::warning(std::int64_t step, const std::string& text) {
+    write_line(out_, path_, {{"event", "warning"}, {"step", step}, {"time", unix_time()}, {"text", text}});
 }
 
 void MetricsFile::bubble(const pipeline::Bubble& b) {

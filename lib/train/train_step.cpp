@@ -1,7 +1,5 @@
 #include "train/train_step.h"
 
-#include <cmath>
-
 #include "core/clock.h"
 #include "optim/lr_schedule.h"
 
@@ -39,6 +37,7 @@ TrainStep::TrainStep(const config::JobSpec& spec, comm::MpiEnv& env, comm::Commu
             model.context().ops, device_, arenas),
       optimizer_(
           optim::make_optimizer(spec.optimizer, model.parameters(), model.context().ops, arenas.optimizer)),
+      guard_(spec.train),
       clock_(device_),
       executor_(
           program, model.stages(), model.context().storage, boundary_of(model), arenas.communication,
@@ -107,11 +106,12 @@ StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consume
     result.grad_norm = norm_.finish();
     result.loss = sum_losses("sum of losses") / static_cast<double>(loader_.valid_targets());
     result.reduction += now_seconds() - summing;
-    if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) {
+    result.verdict = guard_.judge(result.loss, result.grad_norm);
+    if (result.verdict == Verdict::update) {
         activity.begin(comm::Doing::optimizer);
         optimizer_begin_ = device_.mark();
         optimizer_->step(op, learning_rate(step_number),
-                         optim::clip_coefficient(result.grad_norm, spec_.optimizer.clip_grad), step_number);
+                         optim::clip_coefficient(result.grad_norm, spec_.optimizer.clip_grad), ++updates_);
         optimizer_end_ = device_.mark();
     }
     if (device_.is_host()) wait_for_device("the optimizer");
@@ -119,6 +119,11 @@ StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consume
     result.optimizer = optimizer_seconds_;
     result.seconds = result.data_wait + result.pipeline + result.reduction + result.optimizer;
     return result;
+}
+
+void TrainStep::restore(std::int64_t updates, const GuardState& guard) {
+    updates_ = updates;
+    guard_.restore(guard);
 }
 
 double TrainStep::count_nonfinite_weights() {

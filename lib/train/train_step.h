@@ -12,12 +12,14 @@
 #include "pipeline/executor.h"
 #include "train/batch.h"
 #include "train/rank_model.h"
+#include "train/update_guard.h"
 
 namespace escalier::train {
 
 struct StepResult {
-    double loss = 0;       // mean over the valid targets of the global batch, before the update
-    double grad_norm = 0;  // before clipping
+    double loss = 0;                    // mean over the valid targets of the global batch, before the update
+    double grad_norm = 0;               // before clipping
+    Verdict verdict = Verdict::update;  // anything else: the weights were left as they were
     // Seconds on this rank; they sum to `seconds`, the whole step. On a device with a queue of its own the
     // host looks once a step, when the optimizer has not run yet: its share is that of the step before.
     double data_wait = 0, pipeline = 0, reduction = 0, optimizer = 0;
@@ -32,12 +34,17 @@ class TrainStep {
               const schedule::Program& program, const schedule::Program* forward,
               pipeline::Channels& channels, device::Arenas& arenas);
 
-    // step_number counts from 1. Collective over the job; allocates nothing from the second call on. A
-    // non-finite loss or norm is the same on every rank; the weights are then left as they were, and the
-    // caller decides.
+    // step_number counts from 1. Collective over the job; allocates nothing from the second call on. The
+    // verdict is the same on every rank; what follows from one that is no update the caller decides.
     StepResult run(const data::SampleReader& reader, std::int64_t consumed, std::int64_t step_number);
     // Sum of the token losses of the batch that follows `consumed`; valid targets go to `targets`.
     double validate(const data::SampleReader& reader, std::int64_t consumed, std::int64_t& targets);
+
+    const optim::Optimizer& optimizer() const { return *optimizer_; }
+    const UpdateGuard& guard() const { return guard_; }
+    std::int64_t updates() const { return updates_; }  // optimizer updates so far
+    // Goes on where another run stood; its weights and moments are there already.
+    void restore(std::int64_t updates, const GuardState& guard);
 
     // Elements of this rank's weights that are NaN or infinite.
     double count_nonfinite_weights();
@@ -65,6 +72,8 @@ class TrainStep {
     optim::GradientCompletion completion_;
     optim::GradientNorm norm_;
     std::unique_ptr<optim::Optimizer> optimizer_;
+    UpdateGuard guard_;
+    std::int64_t updates_ = 0;
     pipeline::DeviceClock clock_;
     pipeline::Executor executor_;
     std::unique_ptr<pipeline::Executor> forward_executor_;

@@ -4,107 +4,80 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
+#include "checkpoint/run_folder.h"
+#include "checkpoint/verify.h"
 #include "checkpoint/weights.h"
+#include "comm/broadcast_text.h"
 #include "config/dump.h"
 #include "config/model_facts.h"
 #include "core/clock.h"
 #include "core/text.h"
-#include "data/sampler.h"
 #include "parallel/rank_table.h"
 #include "train/assembly.h"
-#include "train/console.h"
-#include "train/metrics.h"
 #include "train/peak_flops.h"
-#include "train/run_directory.h"
+#include "train/resume.h"
 #include "train/run_facts.h"
+#include "train/run_output.h"
+#include "train/save_facts.h"
 #include "train/start_page.h"
 #include "train/step_report.h"
+#include "train/training_data.h"
 #include "train/weight_metadata.h"
 
 namespace escalier::train {
 
 namespace {
 
-// What only rank 0 has. A dry run leaves nothing behind.
-struct Output {
-    std::optional<RunDirectory> directory;
-    std::ofstream log;
-    std::optional<Console> console;
-    std::optional<MetricsFile> metrics;
-
-    Output(const config::JobSpec& spec, bool dry_run) {
-        if (!dry_run) {
-            directory.emplace(spec.run);
-            log = directory->append("log.txt");
-            if (spec.log.jsonl)
-                metrics.emplace(directory->append("metrics.jsonl"), directory->file("metrics.jsonl"));
-        }
-        console.emplace(stdout_is_terminal(), dry_run ? nullptr : &log,
-                        dry_run ? "" : directory->file("log.txt"));
-    }
-};
-
-struct Data {
-    std::shared_ptr<const data::Corpus> corpus;
-    std::unique_ptr<data::Dataset> train;
-    std::unique_ptr<data::EvalSet> validation;  // null: no validation
-    std::string warning;
-};
-
-Data open_data(const config::JobSpec& spec) {
-    Data out;
-    out.corpus = std::make_shared<data::Corpus>(spec.data, spec.model.vocab_size);
-    out.train = std::make_unique<data::Dataset>(out.corpus, spec.train.seq_len,
-                                                static_cast<std::uint64_t>(spec.run.seed),
-                                                spec.train.steps * spec.train.global_batch);
-    if (spec.eval.every == 0) return out;
-    out.validation = std::make_unique<data::EvalSet>(out.corpus, spec.train.seq_len,
-                                                     spec.eval.batches * spec.train.global_batch);
-    out.warning = out.validation->note();
-    if (out.validation->size() == 0) {
-        out.warning =
-            "the validation split is empty (data.split: \"" + spec.data.split + "\"): no validation";
-        out.validation.reset();
-    }
-    return out;
-}
-
 class Run {
  public:
     Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& options);
-    void train();
+    int train();
 
  private:
+    void choose_start();
+    void restore();
+    void open_output();
     void show_start();
-    void train_step(std::int64_t step);
-    void validate(std::int64_t step);
+    void train_steps();
+    void train_step();
+    void require_update(const StepResult& result);
+    void validate();
     void require_finite_weights();
     std::string advice() const;  // what to do about numbers that are not finite
-    void show_step(const StepReport& report);
-    void show_end();
+    bool asked_to_stop();
+    bool save_due() const;
+    void save();
+    void show(const std::optional<checkpoint::SavedCheckpoint>& saved);
+    void finish_save_after(const Error& error);
     void save_weights();
-    bool due(std::int64_t step, std::int64_t every) const {
-        return every > 0 && (step % every == 0 || step == spec_.train.steps);
-    }
+    int end();
+    bool done() const { return step_ >= spec_.train.steps; }
 
     config::JobSpec spec_;
     comm::MpiEnv& env_;
     const TrainOptions& options_;
-    Data data_;
+    StartPoint start_;  // notes and run directory on rank 0 only
+    TrainingData data_;
+    std::unique_ptr<checkpoint::CheckpointReader> resumed_;  // null: from initial weights
     std::unique_ptr<Assembly> assembly_;
     std::unique_ptr<StepReporter> reporter_;
-    std::unique_ptr<Output> output_;  // rank 0 only
+    std::unique_ptr<RunOutput> output_;  // rank 0 only
+    checkpoint::PosixFiles files_;
+    std::string assets_directory_;  // of what came with an imported model; rank 0 only
     double predicted_bubble_ = 0;
+    std::int64_t step_ = 0;         // done so far
+    std::int64_t saved_step_ = -1;  // of the last save begun, or of the checkpoint resumed from
     std::int64_t consumed_ = 0;
-    double train_seconds_ = 0;     // without the first step, saves and validation
-    std::vector<RankSplit> sums_;  // of all steps but the first
+    int stop_ = 0;  // why all ranks stop, as StopRequest numbers it; 0: they do not
 };
 
 Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& options)
     : spec_(spec), env_(env), options_(options) {
+    choose_start();
     env.agree([&] {
         data_ = open_data(spec);
         if (env.world().rank() == 0 && !options.save_weights.empty()) require_writable(options.save_weights);
@@ -115,9 +88,51 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
     assembly_ = std::make_unique<Assembly>(spec, env, env.world(), assembly_options);
     spec_ = assembly_->spec();
     reporter_ = std::make_unique<StepReporter>(*assembly_, env, env.world());
-    env.agree([&] {
-        if (env.world().rank() == 0) output_ = std::make_unique<Output>(spec, options.dry_run);
+    restore();
+    open_output();
+}
+
+void Run::choose_start() {
+    env_.agree([&] {
+        if (env_.world().rank() == 0) start_ = train::choose_start(spec_);
     });
+    comm::broadcast_text(start_.checkpoint, env_.world(), "the checkpoint to resume");
+    if (start_.checkpoint.empty()) return;
+    env_.agree([&] { resumed_ = std::make_unique<checkpoint::CheckpointReader>(start_.checkpoint); });
+}
+
+void Run::restore() {
+    if (!resumed_) return;
+    const checkpoint::RunState& run = resumed_->manifest().run;
+    env_.activity().begin(comm::Doing::loading_checkpoint);
+    env_.agree([&] {
+        require_same_tensors(*resumed_, assembly_->state());
+        const std::vector<std::string> notes = compare_with_checkpoint(*resumed_, spec_, data_.fingerprint());
+        start_.notes.insert(start_.notes.end(), notes.begin(), notes.end());
+    });
+    checkpoint::verify_files(*resumed_, env_);
+    env_.agree([&] { checkpoint::load_state(*resumed_, assembly_->state(), *assembly_->backend().device); });
+    assembly_->model().prepare_weights();
+    assembly_->step().restore(run.updates, {run.loss_window, run.norm_window, run.skipped});
+    step_ = saved_step_ = run.step;
+    consumed_ = run.consumed_samples;
+}
+
+void Run::open_output() {
+    env_.agree([&] {
+        if (env_.world().rank() != 0) return;
+        output_ = std::make_unique<RunOutput>(spec_, start_.run_directory, options_.dry_run);
+        if (!output_->directory() || !resumed_ || resumed_->assets_directory().empty()) return;
+        // The checkpoint that they came with may go; the run keeps them for its own.
+        assets_directory_ = output_->directory()->file(checkpoint::assets_name);
+        std::error_code error;
+        std::filesystem::copy(resumed_->assets_directory(), assets_directory_,
+                              std::filesystem::copy_options::overwrite_existing, error);
+        if (error)
+            throw IoError::write(assets_directory_ + ": cannot be copied from " +
+                                 resumed_->assets_directory() + ": " + error.message());
+    });
+    if (!options_.dry_run) assembly_->saver().open(output_ ? output_->directory()->path() : "", env_, files_);
 }
 
 void Run::show_start() {
@@ -127,36 +142,35 @@ void Run::show_start() {
     const std::string page = start_page(*assembly_, env_.world(), ranks.text);
     if (!output_) return;
     predicted_bubble_ = train::predicted_bubble(*assembly_);
-    Console& console = *output_->console;
-    const std::optional<RunDirectory>& directory = output_->directory;
-    console.line(fmt::format("escalier  job {}, {}", spec_.run.name,
-                             directory ? "run directory " + directory->path() : "dry run"));
-    if (directory && !directory->note().empty()) console.line("note: " + directory->note());
-    console.line(page);
+    output_->line(page);
     const std::int64_t unused = data_.train->unused_tokens();
-    console.line(
+    output_->line(
         fmt::format("data      {} samples of {} tokens for training{}{}",
                     grouped(data_.train->samples_per_epoch()), spec_.train.seq_len,
                     data_.validation ? fmt::format(", {} for validation", data_.validation->size()) : "",
                     unused ? fmt::format("; {} tokens fill no sample", grouped(unused)) : ""));
-    for (const std::string& note : data_.corpus->notes()) console.line("note: " + note);
-    if (!data_.warning.empty()) console.line("warning: " + data_.warning);
-    for (const std::string& warning : ranks.warnings) console.line("warning: " + warning);
-    if (!output_->directory) return;
-    output_->directory->write("config.yaml", config::dump(spec_));
-    output_->directory->write("run.json", run_facts(*assembly_, env_, ranks));
-    if (output_->metrics)
-        output_->metrics->start(assembly_->groups().grid.text(), config::parameter_count(spec_.model),
-                                predicted_bubble_);
+    for (const std::string& note : start_.notes) output_->line(note);
+    for (const std::string& note : data_.corpus->notes()) output_->line("note: " + note);
+    if (!data_.warning.empty()) output_->line("warning: " + data_.warning);
+    for (const std::string& warning : ranks.warnings) output_->line("warning: " + warning);
+    if (resumed_)
+        output_->line(done() ? fmt::format("all {} steps of train.steps are done already", spec_.train.steps)
+                             : fmt::format("going on with step {}", step_ + 1));
+    if (!output_->directory()) return;
+    output_->directory()->write("config.yaml", config::dump(spec_));
+    output_->directory()->write("run.json", run_facts(*assembly_, env_, ranks));
+    output_->start({assembly_->groups().grid.text(), config::parameter_count(spec_.model), predicted_bubble_,
+                    step_ + 1, start_.checkpoint},
+                   step_ + 1);
 }
 
-void Run::train_step(std::int64_t step) {
-    const StepResult result = assembly_->step().run(*data_.train, consumed_, step);
+void Run::train_step() {
+    const StepResult result = assembly_->step().run(*data_.train, consumed_, ++step_);
     consumed_ += spec_.train.global_batch;
     StepReport report = reporter_->collect(result);
-    report.step = step;
+    report.step = step_;
     report.steps = spec_.train.steps;
-    report.lr = assembly_->step().learning_rate(step);
+    report.lr = assembly_->step().learning_rate(step_);
     report.consumed_samples = consumed_;
     report.consumed_tokens = consumed_ * spec_.train.seq_len;
     report.step_tokens = spec_.train.global_batch * spec_.train.seq_len;
@@ -164,36 +178,37 @@ void Run::train_step(std::int64_t step) {
         config::flops_per_token(spec_.model, spec_.train.seq_len) * static_cast<double>(report.step_tokens);
     report.peak_flops =
         env_.world().size() * peak_flops(assembly_->spec(), assembly_->backend().device->description());
-    if (output_) show_step(report);
-    if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+    report.skipped = result.verdict != Verdict::update;
+    if (output_) output_->step(report);
+    if (report.skipped) require_update(result);
+}
+
+// Of a step that left the weights as they were: ends the run or goes on, on all ranks alike.
+void Run::require_update(const StepResult& result) {
+    const UpdateGuard& guard = assembly_->step().guard();
+    const std::string what =
+        result.verdict == Verdict::nonfinite
+            ? fmt::format("step {}: loss {} and gradient norm {} are not both finite", step_, result.loss,
+                          result.grad_norm)
+            : fmt::format(
+                  "step {}: loss {} and gradient norm {} lie {:.1f} and {:.1f} standard deviations "
+                  "above the means of the last {} updates (train.spike_z {})",
+                  step_, result.loss, result.grad_norm, guard.loss_z(), guard.norm_z(),
+                  spec_.train.spike_window, spec_.train.spike_z);
+    const std::string samples =
+        fmt::format("Its samples are {} to {}.", consumed_ - spec_.train.global_batch, consumed_ - 1);
+    if (result.verdict == Verdict::nonfinite && spec_.train.on_nonfinite == "stop")
+        throw NumericError(fmt::format("{}; the weights were left as they were before this step. {} {}", what,
+                                       samples, advice()));
+    if (guard.state().skipped >= spec_.train.skip_limit)
         throw NumericError(
-            fmt::format("step {}: loss {} and gradient norm {} are not both finite; the weights were left as "
-                        "they were before this step. Its samples are {} to {}. {}",
-                        step, result.loss, result.grad_norm, consumed_ - spec_.train.global_batch,
-                        consumed_ - 1, advice()));
+            fmt::format("{}; it is the last of {} steps in a row that updated nothing "
+                        "(train.skip_limit). {} {}",
+                        what, guard.state().skipped, samples, advice()));
+    if (output_) output_->warning(step_, fmt::format("{}; nothing was updated. {}", what, samples));
 }
 
-void Run::show_step(const StepReport& report) {
-    if (output_->metrics) output_->metrics->step(report);
-    Console& console = *output_->console;
-    const std::string line = step_line(report);
-    const std::int64_t kept = std::max<std::int64_t>(1, spec_.train.steps / 25);  // on a terminal
-    if (report.step == 1 || due(report.step, console.terminal() ? kept : spec_.log.every))
-        console.line(line);
-    else if (due(report.step, spec_.log.every))
-        console.log_line(line);
-    if (report.step > 1) {
-        train_seconds_ += report.seconds;
-        const double left = train_seconds_ / static_cast<double>(report.step - 1) *
-                            static_cast<double>(report.steps - report.step);
-        console.status(fmt::format(
-            "{} | {:.0f} % | {} left", line,
-            100.0 * static_cast<double>(report.step) / static_cast<double>(report.steps), clock_text(left)));
-        add_to_sums(sums_, report.ranks);
-    }
-}
-
-void Run::validate(std::int64_t step) {
+void Run::validate() {
     const double start = now_seconds();
     double sum = 0;
     std::int64_t targets = 0;
@@ -203,14 +218,9 @@ void Run::validate(std::int64_t step) {
         targets += valid;
     }
     const double loss = sum / static_cast<double>(targets);
-    if (output_) {
-        const double seconds = now_seconds() - start;
-        output_->console->line(fmt::format("validation after step {} | loss {:.6f} | {} targets | {:.1f} s",
-                                           step, loss, grouped(targets), seconds));
-        if (output_->metrics) output_->metrics->eval(step, loss, targets, seconds);
-    }
+    if (output_) output_->eval(step_, loss, targets, now_seconds() - start);
     if (!std::isfinite(loss))
-        throw NumericError(fmt::format("the validation loss after step {} is {}. {}", step, loss, advice()));
+        throw NumericError(fmt::format("the validation loss after step {} is {}. {}", step_, loss, advice()));
 }
 
 // The last update is seen by no later loss.
@@ -218,9 +228,8 @@ void Run::require_finite_weights() {
     double count = assembly_->step().count_nonfinite_weights();
     env_.world().all_reduce_sum(TensorView(&count, DType::f64, {1}), "non-finite weights");
     if (count > 0)
-        throw NumericError(fmt::format("after step {}, {} weights are not finite (over all ranks). {}",
-                                       spec_.train.steps, grouped(static_cast<std::int64_t>(count)),
-                                       advice()));
+        throw NumericError(fmt::format("after step {}, {} weights are not finite (over all ranks). {}", step_,
+                                       grouped(static_cast<std::int64_t>(count)), advice()));
 }
 
 std::string Run::advice() const {
@@ -229,23 +238,53 @@ std::string Run::advice() const {
         spec_.lr.peak);
 }
 
-void Run::show_end() {
-    Console& console = *output_->console;
-    const std::int64_t timed = spec_.train.steps - 1;
-    if (timed > 0) {
-        console.line("where a step went, mean of all steps but the first:\n" +
-                     split_table(mean_of(sums_, timed)));
-        const std::optional<pipeline::Bubble> bubble = reporter_->bubble();
-        if (bubble && spec_.parallel.pp > 1) {
-            console.line(bubble_table(*bubble));
-            if (output_->metrics) output_->metrics->bubble(*bubble);
-        }
-        const double tokens = static_cast<double>(timed * spec_.train.global_batch * spec_.train.seq_len);
-        console.line(fmt::format(
-            "done: {} steps, {} tok/s without step 1, bubble measured {:.1f} %, predicted {:.1f} %",
-            spec_.train.steps, grouped(static_cast<std::int64_t>(tokens / train_seconds_)),
-            100 * bubble_share(sums_), 100 * predicted_bubble_));
+// All ranks alike, whichever of them was asked.
+bool Run::asked_to_stop() {
+    stop_ = options_.stop->poll(spec_.run.max_minutes);
+    env_.world().all_reduce_max(TensorView(&stop_, DType::i32, {1}), "all ranks to agree to go on");
+    return stop_ != 0;
+}
+
+bool Run::save_due() const {
+    if (done()) return spec_.checkpoint.last;
+    return spec_.checkpoint.every > 0 && step_ % spec_.checkpoint.every == 0;
+}
+
+void Run::save() {
+    if (saved_step_ == step_) return;
+    saved_step_ = step_;
+    env_.activity().begin(comm::Doing::saving);
+    show(assembly_->saver().begin(
+        save_facts(*assembly_, step_, consumed_, data_.fingerprint(), assets_directory_)));
+}
+
+void Run::show(const std::optional<checkpoint::SavedCheckpoint>& saved) {
+    if (saved && output_) output_->checkpoint(*saved);
+}
+
+void Run::train_steps() {
+    while (!asked_to_stop() && !done()) {
+        train_step();
+        if (data_.validation && (done() || step_ % spec_.eval.every == 0)) validate();
+        if (done()) require_finite_weights();
+        show(assembly_->saver().at_step_end());
+        if (save_due()) save();
     }
+    if (!done()) save();
+    env_.activity().begin(comm::Doing::saving);
+    show(assembly_->saver().finish());
+}
+
+// What was saved before the fault is whole and sound: it is worth its end.
+void Run::finish_save_after(const Error& error) {
+    std::string reason = error.what();
+    try {
+        show(assembly_->saver().finish());
+    } catch (const comm::AgreedError& second) {
+        reason += std::string(" And the checkpoint that was being written: ") + second.what();
+    }
+    if (output_) output_->end(static_cast<int>(error.code()), reason);
+    throw comm::AgreedError(error.code(), reason);
 }
 
 void Run::save_weights() {
@@ -255,26 +294,34 @@ void Run::save_weights() {
                                  *assembly_->backend().device, weight_metadata(spec_));
     });
     if (output_)
-        output_->console->line(
-            fmt::format("weights   {} ({:.1f} s)", options_.save_weights, now_seconds() - start));
+        output_->line(fmt::format("weights   {} ({:.1f} s)", options_.save_weights, now_seconds() - start));
 }
 
-void Run::train() {
-    show_start();
-    if (options_.dry_run) return;
-    try {
-        for (std::int64_t step = 1; step <= spec_.train.steps; ++step) {
-            train_step(step);
-            if (data_.validation && due(step, spec_.eval.every)) validate(step);
-        }
-        require_finite_weights();
-    } catch (const NumericError& error) {  // the same on all ranks
-        if (output_ && output_->metrics) output_->metrics->end(static_cast<int>(error.code()), error.what());
-        throw comm::AgreedError(error.code(), error.what());
+int Run::end() {
+    if (output_) output_->summary(reporter_->bubble(), predicted_bubble_);
+    if (!done()) {
+        const std::string reason = fmt::format("stopped by {} after step {} of {}; go on with --resume auto",
+                                               StopRequest::name(stop_), step_, spec_.train.steps);
+        if (output_) output_->line(reason);
+        if (output_) output_->end(static_cast<int>(ExitCode::stopped_early), reason);
+        return static_cast<int>(ExitCode::stopped_early);
     }
-    if (output_) show_end();
     if (!options_.save_weights.empty()) save_weights();
-    if (output_ && output_->metrics) output_->metrics->end(0, "all steps done");
+    if (output_) output_->end(0, "all steps done");
+    return 0;
+}
+
+int Run::train() {
+    show_start();
+    if (options_.dry_run) return 0;
+    try {
+        train_steps();
+    } catch (const NumericError& error) {  // the same on all ranks
+        finish_save_after(error);
+    } catch (const comm::AgreedError& error) {
+        finish_save_after(error);
+    }
+    return end();
 }
 
 }  // namespace
@@ -284,9 +331,9 @@ int compute_threads(const config::RunConfig& run, const comm::RankPlace& place) 
     return std::max(1, std::min(place.allowed_cores, place.node_cores / place.local_size));
 }
 
-void train(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& options) {
+int train(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& options) {
     env.start_watchdog(static_cast<double>(spec.run.comm_timeout_s));
-    Run(spec, env, options).train();
+    return Run(spec, env, options).train();
 }
 
 }  // namespace escalier::train

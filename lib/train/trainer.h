@@ -5,17 +5,20 @@
 
 #include "comm/mpi_env.h"
 #include "config/job_spec.h"
+#include "train/stop_request.h"
 
 namespace escalier::train {
 
 struct TrainOptions {
-    std::string save_weights;  // path of a safetensors file, written after the last step; empty: none
-    bool dry_run = false;      // set everything up, print the start-up page, run no step
+    StopRequest* stop = nullptr;  // never null in a run
+    std::string save_weights;     // path of a safetensors file, written after the last step; empty: none
+    bool dry_run = false;         // set everything up, print the start-up page, run no step
 };
 
-// spec: resolved for env.world(). Collective. Throws Errors that all ranks share (a refusal, a non-finite
-// loss); what only some ranks see ends the job through env.abort.
-void train(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& options);
+// spec: resolved for env.world(). Collective. Returns the exit code: 0, or 75 when it was asked to stop and
+// has saved a checkpoint. Throws Errors that all ranks share (a refusal, a non-finite loss, a checkpoint that
+// cannot be written); what only some ranks see ends the job through env.abort.
+int train(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& options);
 
 // Compute threads of this rank: run.threads, or its share of the node's cores, no more than it may use.
 int compute_threads(const config::RunConfig& run, const comm::RankPlace& place);

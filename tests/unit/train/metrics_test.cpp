@@ -75,7 +75,7 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     const std::string path = ::testing::TempDir() + "metrics_test.jsonl";
     {
         MetricsFile file(std::ofstream(path, std::ios::trunc), path);
-        file.start("2x1x1", 42, 0.25);
+        file.start({"2x1x1", 42, 0.25, 1, ""});
         file.step(report());
         StepReport broken = report();
         broken.loss = std::nan("");
