@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <set>
 
+#include "checkpoint/hf_index.h"
 #include "checkpoint/model_tensors.h"
-#include "checkpoint/strict_json.h"
 #include "core/text.h"
 
 namespace escalier::checkpoint {
@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* single_name = "model.safetensors";
 constexpr const char* index_name = "model.safetensors.index.json";
-constexpr std::int64_t largest_index = 64 << 20;  // bytes; 405 billion parameters take 0.1 MiB
 
 bool is_file(const std::string& path) {
     std::error_code ignored;
@@ -43,36 +42,6 @@ bool is_file(const std::string& path) {
     throw IoError::read(directory + wanted +
                         (others.empty() ? "" : " (there is " + others + ", of another name)") +
                         ". Give the folder of a whole model.");
-}
-
-// {"tensor": "file"} of an index.
-std::map<std::string, std::string> read_weight_map(const std::string& path) {
-    const auto damaged = [&](const std::string& fault) -> DataError {
-        return DataError(path + ": " + fault + ". Fetch or write the file anew.");
-    };
-    const MappedFile file(path);
-    if (file.size() > largest_index)
-        throw damaged(std::to_string(file.size()) + " bytes are too many for an index");
-    nlohmann::json root;
-    try {
-        const std::span<const char> bytes = file.bytes();
-        root = parse_strict_json(std::string_view(bytes.data(), bytes.size()));
-    } catch (const JsonFault& fault) {
-        throw damaged(std::string("the text ") + fault.what());
-    }
-    if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object())
-        throw damaged("the map 'weight_map' is missing");
-    std::map<std::string, std::string> files;
-    for (const auto& [name, value] : root["weight_map"].items()) {
-        const std::string file_name = value.is_string() ? value.get<std::string>() : "";
-        const bool plain = file_name.find('/') == std::string::npos &&
-                           file_name.find('\0') == std::string::npos && file_name.ends_with(".safetensors");
-        if (!plain)
-            throw damaged("tensor '" + shortened(name) + "' is said to be in " + shortened(value.dump()) +
-                          ", which is no name of a .safetensors file beside the index");
-        files[name] = file_name;
-    }
-    return files;
 }
 
 // What transformers makes from the config and older versions stored.
@@ -104,7 +73,9 @@ HfFolder::HfFolder(const std::string& directory, const config::ModelConfig& mode
 }
 
 void HfFolder::open_index(const std::string& index) {
-    const std::map<std::string, std::string> files = read_weight_map(index);
+    const MappedFile text(index);
+    const std::map<std::string, std::string> files =
+        parse_hf_index({text.bytes().data(), text.bytes().size()}, index);
     std::map<std::string, const SafetensorsReader*> opened;
     for (const auto& [name, file] : files) {
         if (!opened.contains(file)) {

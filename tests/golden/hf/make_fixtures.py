@@ -3,6 +3,7 @@
   PYTHON tests/golden/hf/make_fixtures.py    with a Python that has torch, transformers and safetensors;
                                              scripts/hf_check --fixtures makes one. README.md has the format.
 """
+import copy
 import json
 import os
 import shutil
@@ -17,6 +18,24 @@ sys.path.insert(0, FOLDER)
 import tiny_models  # noqa: E402
 
 SAMPLES, LENGTH = 4, 16
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}
+# Changes to config.json that leave every shape as it is: the same weights, another function.
+VARIANTS = {
+    "gpt2": [{"n_head": 8}, {"n_head": 2}, {"layer_norm_epsilon": 1e-2}],
+    "llama": [{"rope_parameters": None, "rope_theta": 100.0},
+              {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}},
+              {"rope_parameters": None, "rope_theta": 100.0, "rope_scaling": LLAMA3},
+              {"rope_parameters": None, "rope_theta": 100.0, "rope_scaling": {**LLAMA3, "factor": 2.0}},
+              {"rope_parameters": None, "rope_theta": 100.0, "rope_scaling": {**LLAMA3, "low_freq_factor": 2.0}},
+              {"rope_parameters": None, "rope_theta": 100.0, "rope_scaling": {**LLAMA3, "high_freq_factor": 2.0}},
+              {"rope_parameters": None, "rope_theta": 100.0,
+               "rope_scaling": {**LLAMA3, "original_max_position_embeddings": 16}},
+              {"rms_norm_eps": 1e-2},
+              {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 4},
+              {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}],
+    "qwen3": [{"rms_norm_eps": 1e-2}],
+}
 DTYPES = {"llama3": torch.bfloat16, "qwen3": torch.float16}
 SHARDED = {"llama": "40KB", "llama3": "12KB"}
 
@@ -28,6 +47,16 @@ def computed(model, tokens):
         logits = model.double()(input_ids=inputs).logits
     values = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
     return {"losses": values.view(SAMPLES, LENGTH).mean(1).tolist(), "logits": logits[0, -1].tolist()}
+
+
+def variant_losses(name, model, changes, tokens):
+    """The losses of the same weights under a changed config."""
+    model_class, config_class, _ = tiny_models.MODELS[name]
+    with open(os.path.join(FOLDER, name, "config.json"), encoding="utf-8") as file:
+        config = config_class.from_dict(copy.deepcopy({**json.load(file), **changes}))
+    changed = model_class(config).eval()
+    changed.load_state_dict(model.state_dict())
+    return computed(changed, tokens)["losses"]
 
 
 def bare(folder):
@@ -52,6 +81,8 @@ def main():
         tokens = tiny_models.tokens_of(name, SAMPLES, LENGTH, seed)
         tokens.numpy().astype("<u2").tofile(os.path.join(folder, "tokens.bin"))
         expected = {"parameters": model.num_parameters(), **computed(model.float(), tokens)}
+        expected["variants"] = [{"config": changes, "losses": variant_losses(name, model.float(), changes, tokens)}
+                                for changes in VARIANTS.get(name, [])]
         with open(os.path.join(folder, "expected.json"), "w", encoding="utf-8") as file:
             file.write(json.dumps(expected, indent=1) + "\n")
         print(name, expected['parameters'], expected['losses'])

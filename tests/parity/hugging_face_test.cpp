@@ -1,0 +1,114 @@
+// Models that transformers wrote, imported: on every grid of up to two ranks the losses that transformers
+// computed, also after changes to config.json that leave every shape as it is.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "checkpoint/hf_import.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/weights.h"
+#include "config/load.h"
+#include "config/validate.h"
+#include "data/sampler.h"
+#include "tests/harness/multirank_main.h"
+#include "train/assembly.h"
+#include "train/schedule_rules.h"
+
+namespace escalier {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::string golden = GOLDEN_DIR "/hf/";
+
+json read_json(const std::string& path) {
+    json value;
+    std::ifstream(path) >> value;
+    return value;
+}
+
+// A fixture with changes to its config.json, imported by rank 0; gone at the end.
+class Imported {
+ public:
+    Imported(const std::string& name, const json& changes) {
+        if (test::env().world().rank() == 0) {
+            fs::remove_all(folder_);
+            fs::create_directories(folder_);
+            fs::copy(golden + name, folder_ + "/hf", fs::copy_options::recursive);
+            json config = read_json(folder_ + "/hf/config.json");
+            config.update(changes);
+            std::ofstream(folder_ + "/hf/config.json") << config.dump();
+            checkpoint::PosixFiles files;
+            checkpoint::import_hf(folder_ + "/hf", folder_ + "/run", {{}, "byte", "test"}, files);
+        }
+        test::env().world().barrier("import");
+    }
+    ~Imported() {
+        test::env().world().barrier("end of an import");
+        if (test::env().world().rank() == 0) fs::remove_all(folder_);
+    }
+
+    std::string run() const { return folder_ + "/run"; }
+
+ private:
+    // The same name on all ranks.
+    static std::string folder() {
+        std::int64_t id = test::env().world().rank() == 0 ? ::getpid() : 0;
+        test::env().world().broadcast(TensorView(&id, DType::u64, {1}), 0, "name of a folder");
+        return fs::temp_directory_path().string() + "/hugging_face_test." + std::to_string(id);
+    }
+    const std::string folder_ = folder();
+};
+
+void expect_loss(const std::string& name, const json& changes, const std::vector<double>& losses, int tp,
+                 int pp) {
+    SCOPED_TRACE(name + " " + changes.dump() + " on " + std::to_string(tp) + "x" + std::to_string(pp));
+    const Imported imported(name, changes);
+    const std::vector<std::string> overrides = {
+        "data={train: [{path: \"" + golden + name + "/tokens.bin\"}], format: raw16, split: \"1,0,0\"}",
+        "train={seq_len: 16, micro_batch: 1, global_batch: 4, steps: 1}",
+        "lr={peak: 0.0, schedule: constant}", "run.device=cpu",
+        "parallel={tp: " + std::to_string(tp) + ", pp: " + std::to_string(pp) + ", dp: 1}"};
+    const config::Job job =
+        config::load_resolved(config::read_job_file(imported.run() + "/model.yaml"), overrides, tp * pp,
+                              config::process_environment(), train::schedule_rules());
+    train::Assembly assembly(job.spec, test::env(), test::env().world(),
+                             train::AssemblyOptions{.threads = 1, .validation = false});
+    const checkpoint::CheckpointReader reader(imported.run() + "/step_00000000");
+    checkpoint::load_weights(reader.tensors(checkpoint::StateKind::weight), assembly.model().parameters(),
+                             assembly.groups(), *assembly.backend().device);
+    assembly.model().prepare_weights();
+    const auto corpus = std::make_shared<data::Corpus>(job.spec.data, job.spec.model.vocab_size);
+    const data::Dataset dataset(corpus, 16, 1234, 4);
+    const double want = std::accumulate(losses.begin(), losses.end(), 0.0) / 4;
+    EXPECT_NEAR(assembly.step().run(dataset, 0, 1).loss, want, 1e-5 * want);
+}
+
+TEST(HuggingFace, LossesOfTransformersOnEveryGrid) {
+    const int ranks = test::env().world().size();
+    for (const char* name : {"gpt2", "gpt2_wide", "llama", "llama3", "qwen2", "qwen3"}) {
+        const json expected = read_json(golden + name + "/expected.json");
+        expect_loss(name, json::object(), expected["losses"], 1, ranks);
+        if (ranks > 1) expect_loss(name, json::object(), expected["losses"], ranks, 1);
+    }
+}
+
+TEST(HuggingFace, EveryFieldOfTheConfigCounts) {
+    if (test::env().world().size() > 1) return;
+    int variants = 0;
+    for (const char* name : {"gpt2", "llama", "qwen3"}) {
+        const json expected = read_json(golden + name + "/expected.json");
+        for (const json& variant : expected["variants"]) {
+            expect_loss(name, variant["config"], variant["losses"], 1, 1);
+            ++variants;
+        }
+    }
+    EXPECT_EQ(variants, 14);
+}
+
+}  // namespace
+}  // namespace escalier
