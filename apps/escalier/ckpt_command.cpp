@@ -2,11 +2,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "ckpt_hf_command.h"
+
 namespace escalier::apps {
 
-void add_ckpt_command(CLI::App& app, std::function<int()>& /*action*/) {
+void add_ckpt_command(CLI::App& app, std::function<int()>& action) {
     CLI::App* ckpt = app.add_subcommand("ckpt", "Look at, check, compare and convert checkpoints");
     ckpt->require_subcommand(1);
+    add_ckpt_hf_commands(*ckpt, action);
 }
 
 }  // namespace escalier::apps
