@@ -2,7 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 #include "checkpoint/file_hash.h"
 #include "checkpoint/run_folder.h"
@@ -121,9 +121,8 @@ const Manifest& CheckpointReader::manifest() const {
 std::string CheckpointReader::config_text() const {
     const std::string path = directory() + "/" + config_name;
     std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    if (!file || !(text << file.rdbuf())) throw IoError::read(path + ": cannot be read");
-    return text.str();
+    if (!file) throw IoError::read(path + ": cannot be read");
+    return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::string CheckpointReader::assets_directory() const {

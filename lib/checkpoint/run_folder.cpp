@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <system_error>
 
 #include "core/error.h"
@@ -23,9 +23,8 @@ constexpr std::size_t step_digits = 8;
 std::optional<std::string> content(const std::string& path) {
     if (!fs::is_regular_file(path)) return std::nullopt;
     std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    if (!file || !(text << file.rdbuf())) return std::nullopt;
-    return text.str();
+    if (!file) return std::nullopt;
+    return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::string fault_of(const std::string& directory, std::int64_t step) {

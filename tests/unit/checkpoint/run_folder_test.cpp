@@ -1,0 +1,113 @@
+#include "checkpoint/run_folder.h"
+
+#include "checkpoint/retention.h"
+#include "core/error.h"
+#include "tests/unit/checkpoint/small_checkpoint.h"
+#include "tests/unit/checkpoint/temp_folder.h"
+
+namespace escalier::checkpoint {
+namespace {
+
+class RunFolderTest : public ::testing::Test {
+ protected:
+    TempFolder folder_{"run_folder_test"};
+    PosixFiles files_;
+    const std::string& run_ = folder_.path();
+
+    void save(std::int64_t step) { write_small_checkpoint(files_, run_, step); }
+    void damage(std::int64_t step) {
+        TempFolder::put(run_ + "/" + step_directory_name(step) + "/weights-00000.safetensors", "short");
+    }
+    std::string newest(const std::string& reason = "", std::size_t warnings = 0) {
+        const Choice choice = newest_checkpoint(run_);
+        EXPECT_NE(choice.reason.find(reason), std::string::npos) << choice.reason;
+        EXPECT_EQ(choice.warnings.size(), warnings);
+        return choice.directory.empty() ? "" : choice.directory.substr(run_.size() + 1);
+    }
+};
+
+TEST(StepFolder, NamesHaveEightDigits) {
+    EXPECT_EQ(step_directory_name(10), "step_00000010");
+    EXPECT_EQ(step_of_directory("step_00000010"), 10);
+    EXPECT_EQ(step_of_directory("step_99999999"), 99'999'999);
+    for (const char* other : {"step_0000001", "step_000000010", "step_0000001x", "step_-0000001",
+                              "Step_00000010", "step_00000010.tmp", ""})
+        EXPECT_FALSE(step_of_directory(other)) << other;
+}
+
+TEST_F(RunFolderTest, WhatLatestNamesComesFirst) {
+    EXPECT_EQ(newest("there is no whole checkpoint"), "");
+    save(3);
+    EXPECT_EQ(newest("named by " + run_ + "/latest"), "step_00000003");
+    save(10);
+    save(5);  // of a run that went back
+    EXPECT_EQ(newest("named by"), "step_00000005");
+}
+
+TEST_F(RunFolderTest, WithoutAWholeOneThereTheHighestWholeStepIsTaken) {
+    for (const std::int64_t step : {3, 4, 10}) save(step);
+    damage(10);
+    EXPECT_EQ(newest("the newest whole one", 1), "step_00000004");
+    std::filesystem::remove(run_ + "/latest");
+    EXPECT_EQ(newest("for there is no " + run_ + "/latest", 1), "step_00000004");
+    for (const char* text : {"step_00000099\n", "../step_00000003\n", "", "\n"}) {
+        TempFolder::put(run_ + "/latest", text);
+        EXPECT_EQ(newest("the newest whole one", 2), "step_00000004") << text;
+    }
+    damage(3);
+    damage(4);
+    EXPECT_EQ(newest("there is no whole checkpoint", 4), "");
+}
+
+TEST_F(RunFolderTest, ListsByStepWithWhatIsWrong) {
+    for (const std::int64_t step : {10, 3, 4}) save(step);
+    damage(4);
+    std::filesystem::copy(run_ + "/step_00000003", run_ + "/step_00000006");
+    std::filesystem::create_directory(run_ + "/step_00000007.tmp");
+    std::filesystem::create_directory(run_ + "/step_00000008");
+    TempFolder::put(run_ + "/step_00000009", "a file");
+    const std::vector<CheckpointEntry> entries = list_checkpoints(run_);
+    ASSERT_EQ(entries.size(), 6u);
+    const std::vector<std::pair<std::int64_t, std::string>> expected = {{3, ""},
+                                                                        {4, "has 5 bytes"},
+                                                                        {6, "its manifest is of step 3"},
+                                                                        {8, "manifest.json: cannot be read"},
+                                                                        {9, "no such checkpoint folder"},
+                                                                        {10, ""}};
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        EXPECT_EQ(entries[i].step, expected[i].first);
+        EXPECT_NE(entries[i].fault.find(expected[i].second), std::string::npos) << entries[i].fault;
+        EXPECT_EQ(entries[i].fault.empty(), expected[i].second.empty());
+    }
+    EXPECT_TRUE(list_checkpoints(folder_ / "absent").empty());
+}
+
+TEST_F(RunFolderTest, LeftoversGoAndNothingElse) {
+    save(3);
+    for (const char* name :
+         {"step_00000007.tmp", ".trash-step_00000001", "hf", "step_x.tmp", "step_00000008"})
+        std::filesystem::create_directories(folder_ / (std::string(name) + "/inner"));
+    for (const char* name : {"latest.tmp", "metrics.jsonl", "weights.tmp"})
+        TempFolder::put(folder_ / name, "x");
+    remove_leftovers(files_, run_);
+    for (const char* name : {"step_00000007.tmp", ".trash-step_00000001", "latest.tmp"})
+        EXPECT_FALSE(std::filesystem::exists(folder_ / name)) << name;
+    for (const char* name :
+         {"step_00000003", "latest", "hf", "step_x.tmp", "step_00000008", "metrics.jsonl", "weights.tmp"})
+        EXPECT_TRUE(std::filesystem::exists(folder_ / name)) << name;
+}
+
+TEST_F(RunFolderTest, ExpiredOnesGoAndDamagedOnesStay) {
+    for (const std::int64_t step : {1, 2, 3, 4, 9}) save(step);
+    damage(2);
+    config::CheckpointConfig config;
+    config.keep_last = 1;
+    EXPECT_TRUE(remove_expired(files_, run_, 4, config).empty());
+    std::vector<std::int64_t> left;
+    for (const CheckpointEntry& entry : list_checkpoints(run_)) left.push_back(entry.step);
+    EXPECT_EQ(left, (std::vector<std::int64_t>{2, 4, 9}));
+    EXPECT_FALSE(std::filesystem::exists(run_ + "/.trash-step_00000001"));
+}
+
+}  // namespace
+}  // namespace escalier::checkpoint
