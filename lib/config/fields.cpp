@@ -13,7 +13,7 @@ constexpr std::int64_t most_ffn = 1 << 20;
 constexpr std::int64_t most_heads = 1 << 14;
 constexpr std::int64_t most_head_dim = 1 << 12;
 constexpr std::int64_t most_vocab = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t most_steps = std::int64_t{1} << 40;
+constexpr std::int64_t most_steps = 99999999;  // the digits of a checkpoint's name
 
 FieldValue count(std::int64_t& at, std::int64_t min, std::int64_t max) {
     return IntField{&at, {min, max, false}};
