@@ -48,6 +48,7 @@ ActivityReport Activity::report() const {
     report.stage = static_cast<int>(what >> 32 & 0xffffff);
     report.micro_batch = static_cast<int>(what & 0xffffffff);
     report.seconds = now_seconds() - since_.load(std::memory_order_relaxed);
+    report.waiting = waiting_.load(std::memory_order_relaxed);
     return report;
 }
 

@@ -1,5 +1,6 @@
 // What a rank is doing at this moment. Announced by the main thread at the cost of two stores, read by the
-// watchdog, which tells the other ranks.
+// watchdogs: its own, which tells the other ranks, and those of its node, in whose shared memory it lies, so
+// that they know it even of a rank that has stopped.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,8 @@ enum class Doing : std::uint8_t {
 struct ActivityReport {
     Doing doing = Doing::start_up;
     int stage = 0, micro_batch = 0;
-    double seconds = 0;  // since it began
+    double seconds = 0;    // since it began
+    bool waiting = false;  // for other ranks
 
     bool is_action() const { return doing <= Doing::weight_gradients; }
     std::string text() const;  // "F(4,3)": stage 4, micro-batch 3; "the optimizer"
@@ -48,11 +50,16 @@ class Activity {
         what_.store(what, std::memory_order_release);
     }
 
-    ActivityReport report() const;  // from any thread
+    void set_waiting(bool waiting) { waiting_.store(waiting, std::memory_order_relaxed); }
+
+    ActivityReport report() const;  // from any thread and process
 
  private:
     std::atomic<std::uint64_t> what_{~std::uint64_t{0}};
     std::atomic<double> since_{0};
+    std::atomic<bool> waiting_{false};
+    static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+                  std::atomic<double>::is_always_lock_free);
 };
 
 }  // namespace escalier::comm

@@ -9,8 +9,10 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/clock_offset.h"
@@ -93,22 +95,47 @@ int node_index(MPI_Comm node) {
     return index;
 }
 
+// What the ranks of a node share; activities of all of them, by local rank, lie behind it.
+struct alignas(64) NodeMemory {
+    std::atomic<int> spoken;  // whether a rank has printed its last words
+
+    Activity* activity(int local_rank) { return reinterpret_cast<Activity*>(this + 1) + local_rank; }
+};
+
+// By world rank: of those on this node; without memory that they share, the own one alone. own: this rank's,
+// which moves into that memory. Collective over `node`.
+std::vector<Activity*> share_activities(MPI_Comm node, NodeMemory* memory, Activity*& own) {
+    int rank = 0, size = 1, local_rank = 0, local_size = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_rank(node, &local_rank);
+    MPI_Comm_size(node, &local_size);
+    if (memory) own = new (memory->activity(local_rank)) Activity;
+    std::vector<int> ranks(static_cast<std::size_t>(local_size));
+    check_mpi(MPI_Allgather(&rank, 1, MPI_INT, ranks.data(), 1, MPI_INT, node), "MPI_Allgather");
+    std::vector<Activity*> all(static_cast<std::size_t>(size));
+    all[static_cast<std::size_t>(rank)] = own;
+    for (int r = 0; memory && r < local_size; ++r)
+        all[static_cast<std::size_t>(ranks[static_cast<std::size_t>(r)])] = memory->activity(r);
+    return all;
+}
+
 }  // namespace
 
 struct MpiEnv::State {
     RankPlace place;
-    std::unique_ptr<SharedMemory> spoken;  // of the node: whether a rank has printed its last words
-    Activity activity;
+    std::unique_ptr<SharedMemory> shared;  // of the node: see NodeMemory
+    Activity unshared;                     // in place of it where there is none
+    Activity* activity = &unshared;
     std::optional<Progress> progress;
     std::optional<Watchdog> watchdog;
     std::unique_ptr<MpiCommunicator> world;
 
+    NodeMemory* node_memory() { return shared ? reinterpret_cast<NodeMemory*>(shared->data()) : nullptr; }
+
     [[noreturn]] void die(int code, const std::string& message) {
         int first = 1;
-        if (spoken) {
-            auto& flag = *reinterpret_cast<std::atomic<int>*>(spoken->data());
-            first = flag.exchange(1) == 0;
-        }
+        if (NodeMemory* memory = node_memory()) first = memory->spoken.exchange(1) == 0;
         if (first) {
             std::fputs(("escalier: " + message + "\n").c_str(), stderr);
             std::fflush(stderr);
@@ -130,12 +157,15 @@ MpiEnv::MpiEnv(int* argc, char*** argv) {
     check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
               "MPI_Comm_split_type");
     state_->place = find_place(node);
-    state_->spoken = SharedMemory::create(node, sizeof(std::atomic<int>));
+    const auto node_bytes =
+        sizeof(NodeMemory) + static_cast<std::size_t>(state_->place.local_size) * sizeof(Activity);
+    state_->shared = SharedMemory::create(node, node_bytes);
+    std::vector<Activity*> activities = share_activities(node, state_->node_memory(), state_->activity);
     const double delay_s = std::min(node_index(node), 10);
     MPI_Comm_free(&node);
     state_->progress.emplace();
     state_->watchdog.emplace(
-        MPI_COMM_WORLD, state_->place.host, delay_s, state_->activity,
+        MPI_COMM_WORLD, state_->place.host, delay_s, std::move(activities),
         [this](const std::string& message) { state_->die(static_cast<int>(ExitCode::failed), message); });
     state_->world = std::make_unique<MpiCommunicator>(
         [] {
@@ -233,7 +263,7 @@ void MpiEnv::wait_until(const char* label, const std::function<bool()>& done) {
 }
 
 Activity& MpiEnv::activity() {
-    return state_->activity;
+    return *state_->activity;
 }
 
 Progress& MpiEnv::progress() {

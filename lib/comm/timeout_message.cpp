@@ -79,13 +79,19 @@ std::string Ranks::wait(int rank) const {
 }
 
 std::string Ranks::state(int rank) const {
-    if (!heard(rank)) return "has never reported";
+    const SeenReport& seen = at(rank);
+    const ActivityReport& activity = seen.report.activity;
+    if (!heard(rank) && !seen.knows_present) return "has never reported";
     const std::string silence =
-        silent(rank) ? " and has been silent for " + seconds(at(rank).seen_s) : std::string();
-    const RankReport& last = report(rank);
-    if (last.waiting_s >= 0) return std::string("waited for ") + last.label + silence;
-    return "has been in " + last.activity.text() + " for " +
-           seconds(last.activity.seconds + at(rank).seen_s) + silence;
+        heard(rank) ? "has been silent for " + seconds(seen.seen_s) : "has never reported";
+    if (!seen.knows_present && silent(rank))
+        return silence + ", before that " +
+               (seen.report.waiting_s >= 0 ? std::string("waiting for ") + seen.report.label
+                                           : "in " + activity.text());
+    if (silent(rank) && activity.waiting) return silence + ", before that waiting after " + activity.text();
+    const double age = activity.seconds + (seen.knows_present ? 0 : seen.seen_s);
+    return "has been in " + activity.text() + " for " + seconds(age) +
+           (silent(rank) ? " and " + silence : std::string());
 }
 
 // How many waits lie between `rank` and the root; size(): they lead elsewhere.

@@ -30,7 +30,8 @@ struct RankReport {
 
 struct SeenReport {
     RankReport report;
-    double seen_s = -1;  // seconds since it came; negative: never
+    double seen_s = -1;          // seconds since it came; negative: never
+    bool knows_present = false;  // its activity is that of now, though the rest may be old
 };
 
 // Whether all other ranks answer and at least one of them is not waiting: then the wait is for work, not for

@@ -20,12 +20,13 @@ void copy_text(char* to, std::size_t capacity, const char* from) {
 
 }  // namespace
 
-Watchdog::Watchdog(MPI_Comm world, const std::string& host, double delay_s, const Activity& activity,
+Watchdog::Watchdog(MPI_Comm world, const std::string& host, double delay_s, std::vector<Activity*> activities,
                    std::function<void(const std::string&)> on_timeout)
-    : delay_s_(delay_s), activity_(activity), on_timeout_(std::move(on_timeout)) {
+    : delay_s_(delay_s), activities_(std::move(activities)), on_timeout_(std::move(on_timeout)) {
     check_mpi(MPI_Comm_dup(world, &comm_), "MPI_Comm_dup");
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    activity_ = activities_[static_cast<std::size_t>(rank_)];
     copy_text(current_.host, sizeof current_.host, host.c_str());
     const auto ranks = static_cast<std::size_t>(size_);
     outgoing_.resize(ranks);
@@ -60,6 +61,7 @@ void Watchdog::set_timeout(double timeout_s) {
 void Watchdog::enter(const char* label, const RankSet& awaited) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (depth_++) return;
+    activity_->set_waiting(true);
     since_ = now_seconds();
     current_.awaited = awaited;
     copy_text(current_.label, sizeof current_.label, label);
@@ -67,14 +69,14 @@ void Watchdog::enter(const char* label, const RankSet& awaited) {
 
 void Watchdog::leave() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    --depth_;
+    if (--depth_ == 0) activity_->set_waiting(false);
 }
 
 RankReport Watchdog::own_report() {
     const std::lock_guard<std::mutex> lock(mutex_);
     RankReport report = current_;
     report.waiting_s = depth_ ? now_seconds() - since_ : -1;
-    report.activity = activity_.report();
+    report.activity = activity_->report();
     return report;
 }
 
@@ -112,9 +114,13 @@ void Watchdog::tick() {
     }
     if (own.waiting_s <= timeout_s + delay_s_) return;
     std::vector<SeenReport> seen(reports_.size());
-    for (std::size_t r = 0; r < seen.size(); ++r)
+    for (std::size_t r = 0; r < seen.size(); ++r) {
         seen[r] = {reports_[r], seen_at_[r] < 0 ? -1 : now - seen_at_[r]};
-    seen[static_cast<std::size_t>(rank_)] = {own, 0};
+        if (!activities_[r]) continue;
+        seen[r].report.activity = activities_[r]->report();
+        seen[r].knows_present = true;
+    }
+    seen[static_cast<std::size_t>(rank_)] = {own, 0, true};
     const double silent_after_s = std::min(3.0, 0.5 * timeout_s);
     if (some_rank_works(rank_, seen, silent_after_s) &&
         own.waiting_s <= working_factor * timeout_s + delay_s_)

@@ -25,9 +25,10 @@ class Watchdog {
     static constexpr double working_factor = 10;
 
     // on_timeout gets the message, on the watchdog's thread, and ends the job. Collective over the world.
-    // delay_s: how much later than the timeout this rank acts, so that one node speaks first. activity: of
-    // this rank; outlives the watchdog.
-    Watchdog(MPI_Comm world, const std::string& host, double delay_s, const Activity& activity,
+    // delay_s: how much later than the timeout this rank acts, so that one node speaks first. activities:
+    // by rank, those of this node at least; null where the present one is not known. They outlive the
+    // watchdog.
+    Watchdog(MPI_Comm world, const std::string& host, double delay_s, std::vector<Activity*> activities,
              std::function<void(const std::string&)> on_timeout);
     ~Watchdog();
     Watchdog(const Watchdog&) = delete;
@@ -50,7 +51,8 @@ class Watchdog {
     int rank_ = 0;
     int size_ = 1;
     double delay_s_;
-    const Activity& activity_;
+    std::vector<Activity*> activities_;
+    Activity* activity_ = nullptr;  // this rank's
     std::function<void(const std::string&)> on_timeout_;
 
     std::mutex mutex_;  // guards the next block

@@ -25,11 +25,6 @@ constexpr double timeout_s = 3;
 constexpr int micro_batches = 6;
 constexpr std::int64_t elements = 64;
 
-void stop_once_told() {
-    sleep(1);  // until the others have been told what this rank is in
-    raise(SIGSTOP);
-}
-
 void run(comm::MpiEnv& env, const std::string& kind, int stopped, char action, int micro_batch) {
     comm::Communicator& world = env.world();
     schedule::GenerateOptions options;
@@ -49,7 +44,7 @@ void run(comm::MpiEnv& env, const std::string& kind, int stopped, char action, i
                               int& count = done == schedule::ActionKind::F ? forwards : backwards;
                               const bool here = (done == schedule::ActionKind::F) == (action == 'F');
                               if (count++ == 3 * micro_batch + 1 && here && world.rank() == stopped)
-                                  stop_once_told();
+                                  raise(SIGSTOP);
                           });
     const auto make = [&](device::Arena& arena) {
         return std::make_unique<pipeline::Executor>(program, std::vector<model::Stage*>{&stage}, DType::f32,

@@ -80,18 +80,32 @@ TEST(TimeoutMessage, FollowsTheWaitsFromEveryRankToTheSameRoot) {
 TEST(TimeoutMessage, NamesWhatASilentRankWasIn) {
     std::vector<SeenReport> ranks = pipeline_of_eight();
     ranks[4].seen_s = 29;
-    ranks[4].report.activity.seconds = 1.5;  // when it was last heard of
     expect_in(message_of(5, ranks),
-              "rank 4 (node1) has been in F(4,3) for 31 s and has been silent for 29 s; rank 5 has");
+              "rank 4 (node1) has been silent for 29 s, before that in F(4,3); rank 5 has");
     expect_in(message_of(5, ranks), "Look for a stopped, swapping or overloaded process there");
-}
-
-TEST(TimeoutMessage, NamesWhatASilentRankWaitedFor) {
-    std::vector<SeenReport> ranks = pipeline_of_eight();
     ranks[5].seen_s = 20;
+    ranks[5].report.waiting_s = 1;
     EXPECT_EQ(root_of_wait(7, ranks, silent_after_s), 5);
     expect_in(message_of(7, ranks),
-              "rank 5 (node1) waited for F of stage 5, micro-batch 3 and has been silent for 20 s; rank 7 ");
+              "rank 5 (node1) has been silent for 20 s, before that waiting for F of "
+              "stage 5, micro-batch 3; rank 7 ");
+}
+
+// Of a rank on the own node the activity is that of now, even where nothing is heard of it.
+TEST(TimeoutMessage, NamesWhatASilentRankIsInWhereItIsKnown) {
+    std::vector<SeenReport> ranks = pipeline_of_eight();
+    ranks[4].seen_s = 29;
+    ranks[4].report.waiting_s = 1;  // when it was last heard of
+    ranks[4].report.activity = action(Doing::forward, 4, 3, 31);
+    ranks[4].knows_present = true;
+    expect_in(message_of(5, ranks),
+              "rank 4 (node1) has been in F(4,3) for 31 s and has been silent for 29 s; rank 5 has");
+    ranks[4].report.activity.waiting = true;
+    expect_in(message_of(5, ranks),
+              "rank 4 (node1) has been silent for 29 s, before that waiting after F(4,3); rank 5 has");
+    ranks[4].report.activity.waiting = false;
+    ranks[4].seen_s = -1;
+    expect_in(message_of(5, ranks), "rank 4 has been in F(4,3) for 31 s and has never reported; rank 5 has");
 }
 
 TEST(TimeoutMessage, NamesRanksThatNeverReported) {
@@ -177,7 +191,9 @@ TEST(Activity, GoesOnWhileTheSameIsAnnounced) {
     const double before = activity.report().seconds;
     activity.begin(Doing::backward, 70000, 123456);
     EXPECT_GE(activity.report().seconds, before);
-    EXPECT_GT(activity.report().seconds, 0);
+    EXPECT_FALSE(activity.report().waiting);
+    activity.set_waiting(true);
+    EXPECT_TRUE(activity.report().waiting);
 }
 
 }  // namespace
