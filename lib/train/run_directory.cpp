@@ -17,6 +17,22 @@ namespace escalier::train {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// What a run that died in the middle of a line left of it would spoil the first line of the next.
+void cut_to_whole_lines(const std::string& path) {
+    std::error_code error;
+    const std::uintmax_t size = fs::file_size(path, error);
+    if (error) return;  // it is not there yet
+    std::ifstream in(path);
+    std::uintmax_t whole = size;
+    while (whole > 0 && in.seekg(static_cast<std::streamoff>(whole) - 1) && in.get() != '\n') --whole;
+    if (whole < size) fs::resize_file(path, whole, error);
+    if (error) throw IoError::write(path + " cannot be cut to its whole lines: " + error.message());
+}
+
+}  // namespace
+
 RunDirectory::RunDirectory(const config::RunConfig& run) {
     const fs::path parent(run.dir);
     std::error_code error;
@@ -73,6 +89,7 @@ void RunDirectory::write(const std::string& name, const std::string& text) const
 }
 
 std::ofstream RunDirectory::append(const std::string& name) const {
+    cut_to_whole_lines(file(name));
     std::ofstream out(file(name), std::ios::app);
     require_written(out, file(name));
     return out;

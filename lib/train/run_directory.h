@@ -25,7 +25,7 @@ class RunDirectory {
     // Writes a whole small file (config.yaml, run.json); the one before stays until it is there.
     void write(const std::string& name, const std::string& text) const;
     std::string file(const std::string& name) const { return path_ + "/" + name; }
-    // Opens a file that the run appends lines to.
+    // Opens a file that the run appends lines to; an unfinished last line of a run before is cut off.
     std::ofstream append(const std::string& name) const;
 
  private:

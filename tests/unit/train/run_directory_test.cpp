@@ -62,6 +62,20 @@ TEST_F(RunDirectoryTest, ASmallFileIsReplacedAsAWhole) {
     EXPECT_FALSE(fs::exists(directory.file("config.yaml.part")));
 }
 
+TEST_F(RunDirectoryTest, AnUnfinishedLineIsCutOffBeforeMoreIsAppended) {
+    const RunDirectory directory(run_);
+    const auto after = [&](const std::string& before) {
+        std::ofstream(directory.file("metrics.jsonl"), std::ios::trunc) << before;
+        directory.append("metrics.jsonl") << "new\n";
+        std::ifstream in(directory.file("metrics.jsonl"));
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    EXPECT_EQ(after(""), "new\n");
+    EXPECT_EQ(after("{\"step\":1}\n"), "{\"step\":1}\nnew\n");
+    EXPECT_EQ(after("{\"step\":1}\n{\"st"), "{\"step\":1}\nnew\n");
+    EXPECT_EQ(after("{\"st"), "new\n");
+}
+
 TEST_F(RunDirectoryTest, AFileInTheWayIsSteppedOver) {
     fs::create_directories(run_.dir);
     std::ofstream(run_.dir + "/job") << "not a folder";
