@@ -126,8 +126,10 @@ void Run::open_output() {
         // The checkpoint that they came with may go; the run keeps them for its own.
         assets_directory_ = output_->directory()->file(checkpoint::assets_name);
         std::error_code error;
-        std::filesystem::copy(resumed_->assets_directory(), assets_directory_,
-                              std::filesystem::copy_options::overwrite_existing, error);
+        std::filesystem::copy(
+            resumed_->assets_directory(), assets_directory_,
+            std::filesystem::copy_options::overwrite_existing | std::filesystem::copy_options::recursive,
+            error);
         if (error)
             throw IoError::write(assets_directory_ + ": cannot be copied from " +
                                  resumed_->assets_directory() + ": " + error.message());
