@@ -197,7 +197,9 @@ HfExportResult export_hf(const TensorSource& weights, const config::ModelConfig&
                          const std::string& assets_directory, const std::string& directory,
                          const HfExportOptions& options, FileLayer& files) {
     check_is_model(weights, model);
-    const std::string target = fs::weakly_canonical(directory).string();
+    fs::path absolute = fs::weakly_canonical(fs::absolute(directory));
+    if (!absolute.has_filename()) absolute = absolute.parent_path();  // a slash at the end
+    const std::string target = absolute.string();
     std::error_code error;
     if (fs::exists(target) && !(fs::is_directory(target) && fs::is_empty(target, error)))
         throw ConfigError(directory +

@@ -35,11 +35,11 @@ HfConfig read_config(const std::string& directory, const std::set<std::string>& 
 // What the run is to be like, as far as the weights say.
 config::JobSpec spec_of(const HfConfig& config, const std::string& run_directory,
                         const std::string& tokenizer) {
-    const fs::path run = fs::weakly_canonical(run_directory);
+    fs::path run = fs::path(run_directory).lexically_normal();
+    if (!run.has_filename()) run = run.parent_path();  // a slash at the end
     config::JobSpec spec;
-    spec.run.name = run.filename().string();
-    spec.run.dir = fs::path(run_directory).lexically_normal().parent_path().string();
-    if (spec.run.dir.empty()) spec.run.dir = ".";
+    spec.run.name = fs::weakly_canonical(fs::absolute(run)).filename().string();
+    spec.run.dir = run.has_parent_path() ? run.parent_path().string() : ".";
     spec.model = config.model;
     spec.train.seq_len = std::min(config.max_positions, longest_sequence);
     spec.data.tokenizer = tokenizer;

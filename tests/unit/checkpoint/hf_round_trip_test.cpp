@@ -183,6 +183,22 @@ TEST_F(HfRoundTripTest, WhatIsThereIsNotWrittenOver) {
     EXPECT_THROW(export_run(run, "run/model.yaml", "fp32"), ConfigError);
 }
 
+TEST_F(HfRoundTripTest, PathsAsPeopleWriteThem) {
+    const fs::path before = fs::current_path();
+    fs::current_path(folder_);
+    const HfImportResult run = import_hf(golden + "qwen2/", "run/", {}, files_);
+    const CheckpointReader reader(run.step_directory);
+    for (const char* out : {"out", "slash/", "deep/er/out", "./here"}) {
+        export_hf(reader.tensors(StateKind::weight), run.model, 16, "", out, {}, files_);
+        EXPECT_EQ(names_in(out), (std::set<std::string>{"config.json", "model.safetensors"})) << out;
+    }
+    const config::JobSpec spec = config::load({"config.yaml", reader.config_text()}).spec;
+    EXPECT_EQ(spec.run.name, "run");
+    EXPECT_EQ(spec.run.dir, ".");
+    EXPECT_EQ(names_in("."), (std::set<std::string>{"deep", "here", "out", "run", "slash"}));
+    fs::current_path(before);
+}
+
 TEST_F(HfRoundTripTest, AFailureLeavesNothing) {
     const HfImportResult run = import(golden + "qwen2", "run");
     const auto before = names_in(folder_);
