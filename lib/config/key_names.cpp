@@ -43,11 +43,9 @@ std::string nearest(const std::string& name, const std::vector<std::string>& pat
     std::string best;
     int best_distance = allowed_distance(name) + 1;
     for (const std::string& path : paths) {
-        const int distance = edit_distance(name, leaf(path));
-        if (distance < best_distance) {
-            best_distance = distance;
-            best = path;
-        }
+        if (!is_within(best_distance - 1, name, leaf(path))) continue;
+        best_distance = edit_distance(name, leaf(path));
+        best = path;
     }
     return best;
 }
@@ -60,13 +58,12 @@ Suggestion ours(const ForeignName& foreign) {
 // The same over whole paths, for a section that is misspelt.
 std::string nearest_path(const std::string& path, const std::vector<std::string>& paths) {
     std::string best;
+    const std::string name = plain(path);
     int best_distance = allowed_distance(path) + 1;
     for (const std::string& candidate : paths) {
-        const int distance = edit_distance(plain(path), candidate);
-        if (distance < best_distance) {
-            best_distance = distance;
-            best = candidate;
-        }
+        if (!is_within(best_distance - 1, name, candidate)) continue;
+        best_distance = edit_distance(name, candidate);
+        best = candidate;
     }
     return best;
 }
@@ -103,7 +100,7 @@ Suggestion suggest(const std::string& path, const FieldTable& table) {
     if (const std::string near = nearest(name, here); !near.empty())
         return {"did you mean " + near + "?", near};
     for (const ForeignName& foreign : foreign_names())
-        if (name.size() > 5 && edit_distance(name, foreign.foreign) <= 2) return ours(foreign);
+        if (name.size() > 5 && is_within(2, name, foreign.foreign)) return ours(foreign);
     if (const std::string near = nearest(name, everywhere); !near.empty())
         return {"did you mean " + near + "?", near};
     if (const std::string near = nearest_path(path, everywhere); !near.empty())

@@ -9,7 +9,8 @@ namespace escalier::config {
 
 class Problems {
  public:
-    // place: "job.yaml:3:9", "--set a.b=c", or empty; key: its path, or empty.
+    // place: "job.yaml:3:9", "--set a.b=c", or empty; key: its path, or empty. Throws once there are more
+    // than anybody reads.
     void add(const std::string& place, const std::string& key, const std::string& what);
     // The value of `key` (or of all keys of a section) is not what the user meant: no further rule should
     // judge it.

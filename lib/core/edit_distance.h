@@ -9,4 +9,7 @@ namespace escalier {
 // neighbours.
 int edit_distance(std::string_view a, std::string_view b);
 
+// Whether it is at most `distance`; at once where the lengths tell, however long one of the words is.
+bool is_within(int distance, std::string_view a, std::string_view b);
+
 }  // namespace escalier

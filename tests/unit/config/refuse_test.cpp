@@ -220,6 +220,14 @@ TEST(AllAtOnce, NoRuleJudgesAValueThatWasNotRead) {
     EXPECT_EQ(lines(fault("model: {preset: tiny}\nparallel: {tp: two}\n", 4)), 1);
 }
 
+TEST(Endless, FaultsAreNotCollectedForEver) {
+    std::string text = "model: {preset: tiny}\n";
+    for (int key = 0; key < 2000; ++key) text += "unknown_" + std::to_string(key) + ": 1\n";
+    const std::string message = fault(text);
+    EXPECT_TRUE(contains(message, "100 errors in the job spec, and maybe more")) << message.substr(0, 100);
+    EXPECT_EQ(lines(message), 101);
+}
+
 // Whatever the text, loading ends in a spec or in a ConfigError.
 TEST(Mutated, TextNeverEscapesAsAnotherError) {
     const std::string base =
