@@ -135,15 +135,17 @@ class Case:
             text = output.read().decode("utf-8", "replace")
         return Result(code, text, seconds, self.steps(), leftover, code is None)
 
-    def steps(self):
-        """The step events that metrics.jsonl holds at this moment."""
+    def events(self, kind=None, run="case"):
+        """What metrics.jsonl of a run holds at this moment, without a line that is still being written; kind: of one kind."""
         try:
-            with open(self.path("runs/case/metrics.jsonl"), encoding="utf-8") as file:
+            with open(self.path(f"runs/{run}/metrics.jsonl"), encoding="utf-8") as file:
                 lines = [line for line in file.read().split("\n")[:-1] if line]
         except OSError:
             return []
-        events = map(json.loads, lines)
-        return [event for event in events if event.get("event") == "step"]
+        return [event for event in map(json.loads, lines) if kind in (None, event.get("event"))]
+
+    def steps(self):
+        return self.events("step")
 
     def processes(self):
         """(pid, environment) of this case's processes; zombies have no environment and do not count."""
