@@ -5,11 +5,17 @@
 
 add_library(escalier_flags INTERFACE)
 target_compile_options(escalier_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror=return-type;-march=x86-64-v3>"
-                       $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>  # false positives of GCC 12 on strings
+                       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # false positives of GCC 12 on strings
                        $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>)
 target_include_directories(escalier_flags INTERFACE ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR})
 if(ESCALIER_SANITIZE)
   target_compile_options(escalier_flags INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
+                         -fno-sanitize-recover=undefined)
+  target_link_options(escalier_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+if(ESCALIER_FUZZ)
+  target_compile_options(escalier_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer
                          -fno-sanitize-recover=undefined)
   target_link_options(escalier_flags INTERFACE -fsanitize=address,undefined)
 endif()
