@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -36,49 +37,78 @@ int retried(Call&& call) {
     return result;
 }
 
+// Collects what is written and hands it on in large aligned pieces, which go to the disk past the system's
+// cache where the file system can do that: the processor copies less, and the end is no long wait.
 class PosixFile : public OutputFile {
  public:
-    explicit PosixFile(const std::string& path) : path_(path) {
+    explicit PosixFile(const std::string& path)
+        : path_(path), buffer_(static_cast<char*>(std::aligned_alloc(alignment, capacity))) {
+        if (!buffer_) fail(path_, "cannot be created", ENOMEM);
         descriptor_ =
             retried([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); });
         if (descriptor_ < 0) fail(path_, "cannot be created", errno);
     }
-    ~PosixFile() override { ::close(descriptor_); }
+    ~PosixFile() override {
+        if (descriptor_ >= 0) ::close(descriptor_);
+    }
     PosixFile(const PosixFile&) = delete;
     PosixFile& operator=(const PosixFile&) = delete;
 
     void write(const void* data, std::size_t bytes) override {
         const char* position = static_cast<const char*>(data);
         while (bytes > 0) {
-            const ssize_t written = ::write(descriptor_, position, bytes);
-            if (written < 0 && errno == EINTR) continue;
-            if (written < 0) fail(path_, "cannot be written", errno);
-            if (written == 0) fail(path_, "cannot be written", ENOSPC);
-            position += written;
-            bytes -= static_cast<std::size_t>(written);
-            end_ += written;
+            const std::size_t some = std::min(bytes, capacity - filled_);
+            std::memcpy(buffer_.get() + filled_, position, some);
+            filled_ += some;
+            position += some;
+            bytes -= some;
+            if (filled_ < capacity) return;
+            pass_the_cache(true);
+            flush();
         }
     }
 
-    void keep_pace() override {
-        // Advice alone: a failure shows in sync().
-        if (begun_ > waited_)
-            ::sync_file_range(
-                descriptor_, waited_, begun_ - waited_,
-                SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-        waited_ = begun_;
-        ::sync_file_range(descriptor_, begun_, end_ - begun_, SYNC_FILE_RANGE_WRITE);
-        begun_ = end_;
-    }
-
     void sync() override {
+        pass_the_cache(false);  // the rest is no whole number of blocks
+        flush();
         if (retried([&] { return ::fsync(descriptor_); }) < 0) fail(path_, "cannot be written", errno);
     }
 
  private:
+    static constexpr std::size_t alignment = 4096, capacity = std::size_t{8} << 20;
+    struct Free {
+        void operator()(char* memory) const { std::free(memory); }
+    };
+
+    void pass_the_cache(bool wanted) {
+        if (wanted == direct_ || (wanted && !can_be_direct_)) return;
+        const int flags = ::fcntl(descriptor_, F_GETFL);
+        if (::fcntl(descriptor_, F_SETFL, wanted ? flags | O_DIRECT : flags & ~O_DIRECT) < 0)
+            can_be_direct_ = false;
+        else
+            direct_ = wanted;
+    }
+
+    void flush() {
+        for (const char* position = buffer_.get(); filled_ > 0;) {
+            const ssize_t written = ::write(descriptor_, position, filled_);
+            if (written < 0 && errno == EINTR) continue;
+            if (written < 0 && errno == EINVAL && direct_) {  // or a short write left an odd place
+                pass_the_cache(false);
+                can_be_direct_ = false;
+                continue;
+            }
+            if (written <= 0) fail(path_, "cannot be written", written < 0 ? errno : ENOSPC);
+            position += written;
+            filled_ -= static_cast<std::size_t>(written);
+        }
+    }
+
     std::string path_;
+    std::unique_ptr<char, Free> buffer_;
+    std::size_t filled_ = 0;
     int descriptor_ = -1;
-    off_t waited_ = 0, begun_ = 0, end_ = 0;  // bytes: on their way and arrived, on their way, written
+    bool direct_ = false, can_be_direct_ = true;
 };
 
 }  // namespace

@@ -12,9 +12,6 @@ class OutputFile {
  public:
     virtual ~OutputFile() = default;  // closes; what was not synced may be lost
     virtual void write(const void* data, std::size_t bytes) = 0;
-    // Asks the system to begin writing to the disk what was written so far, and waits for what it was asked
-    // for the last time: the disk keeps pace and the end is no long wait.
-    virtual void keep_pace() = 0;
     virtual void sync() = 0;  // all of it is durable, but for its name: see sync_directory
 };
 

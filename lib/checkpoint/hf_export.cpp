@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t elements_at_once = 1 << 22;
-constexpr std::size_t bytes_between_paces = 16 << 20;
 
 // Order of the layers' numbers: layers.2 before layers.10.
 bool in_natural_order(const std::string& a, const std::string& b) {
@@ -117,10 +116,6 @@ class Exporter {
             const std::size_t beyond = narrow(values_, dtype_, bytes_.data());
             if (beyond < values_.size()) refuse(name, values_[beyond]);
             file.write(bytes_.data(), bytes_.size());
-            unpaced_ += bytes_.size();
-            if (unpaced_ < bytes_between_paces) continue;
-            file.keep_pace();
-            unpaced_ = 0;
         }
     }
 
@@ -137,7 +132,6 @@ class Exporter {
     FileLayer& files_;
     std::vector<float> values_;
     std::vector<char> bytes_;
-    std::size_t unpaced_ = 0;  // bytes written since the file was last asked to keep pace
 };
 
 std::string read_text(const std::string& path) {

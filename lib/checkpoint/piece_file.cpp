@@ -13,7 +13,6 @@ namespace {
 
 // Looked through, hashed and written while it is in the processor's cache.
 constexpr std::size_t chunk_floats = std::size_t{64} << 10;
-constexpr std::uint64_t bytes_between_paces = 16 << 20;
 
 std::string header_of(const std::vector<PieceFile::Tensor>& tensors) {
     std::vector<HeaderEntry> entries;
@@ -76,10 +75,6 @@ void PieceFile::write(const void* data, std::size_t bytes) {
     hash_.add(data, bytes);
     file_->write(data, bytes);
     result_.bytes += bytes;
-    bytes_since_pace_ += bytes;
-    if (bytes_since_pace_ < bytes_between_paces) return;
-    file_->keep_pace();
-    bytes_since_pace_ = 0;
 }
 
 ManifestFile PieceFile::finish() {

@@ -45,7 +45,6 @@ class PieceFile {
     std::size_t next_ = 0;
     const std::atomic<bool>& cancel_;
     FileHash hash_;
-    std::uint64_t bytes_since_pace_ = 0;
     std::vector<float> stored_rows_;  // where a transposed tensor is turned, a few rows at a time
 };
 

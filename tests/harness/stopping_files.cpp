@@ -37,9 +37,9 @@ class StoppingFiles::File : public checkpoint::OutputFile {
         if (!whole) throw IoError::write(path_ + ": stopped in a write");
         bytes_ += static_cast<std::int64_t>(bytes);
     }
-    void keep_pace() override { owner_.begin(path_); }
     void sync() override {
         owner_.begin(path_);
+        file_->sync();
         owner_.unsynced_.erase(inode_);
     }
 

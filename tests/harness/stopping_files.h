@@ -24,7 +24,7 @@ enum class Loss {
     both          // data and names
 };
 
-// Works on real files but syncs nothing, for it remembers itself what is durable. All operations of one save
+// Works on real files and remembers what is durable; names are not really synced. All operations of one save
 // come from one thread at a time.
 class StoppingFiles : public checkpoint::FileLayer {
  public:

@@ -32,16 +32,31 @@ TEST_F(FileLayerTest, WritesWhatItIsGiven) {
     TempFolder::put(path, "what was there before, which is longer");
     const std::unique_ptr<OutputFile> file = files_.create(path);
     file->write("abc", 3);
-    file->keep_pace();
     file->write("defg", 4);
-    file->keep_pace();
     file->sync();
     EXPECT_EQ(TempFolder::bytes_of(path), "abcdefg");
 }
 
+// Around the size from which the system's cache is passed by, in parts that fit no block.
+TEST_F(FileLayerTest, LargeFilesAreWhole) {
+    for (const std::size_t bytes : {(8 << 20) - 1, 8 << 20, (8 << 20) + 1, (20 << 20) + 12345}) {
+        std::string text(bytes, ' ');
+        for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(i * 2654435761 >> 13);
+        const std::string path = folder_ / "file";
+        const std::unique_ptr<OutputFile> file = files_.create(path);
+        for (std::size_t at = 0; at < bytes; at += 1'000'003)
+            file->write(text.data() + at, std::min<std::size_t>(1'000'003, bytes - at));
+        file->sync();
+        EXPECT_TRUE(TempFolder::bytes_of(path) == text) << bytes;
+    }
+}
+
 TEST_F(FileLayerTest, AFullDiskIsNamedWithFileAndSystemError) {
     const std::unique_ptr<OutputFile> file = files_.create("/dev/full");
-    const std::string message = refusal([&] { file->write("abc", 3); });
+    const std::string message = refusal([&] {
+        file->write("abc", 3);
+        file->sync();
+    });
     EXPECT_EQ(message.find("/dev/full: cannot be written: No space left on device. Free space"), 0u)
         << message;
 }
@@ -56,7 +71,10 @@ TEST_F(FileLayerTest, AFileThatMayNotGrowEndsInAnErrorAfterAShortWrite) {
     small.rlim_cur = 1000;
     ::setrlimit(RLIMIT_FSIZE, &small);
     const std::string bytes(3000, 'x');
-    const std::string message = refusal([&] { file->write(bytes.data(), bytes.size()); });
+    const std::string message = refusal([&] {
+        file->write(bytes.data(), bytes.size());
+        file->sync();
+    });
     ::setrlimit(RLIMIT_FSIZE, &limit);
     ::signal(SIGXFSZ, before);
     EXPECT_EQ(message.find(path + ": cannot be written: File too large."), 0u) << message;
