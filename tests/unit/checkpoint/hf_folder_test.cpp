@@ -2,16 +2,14 @@
 #include "checkpoint/hf_folder.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <bit>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/hf_config.h"
-#include "checkpoint/model_tensors.h"
+#include "tests/unit/checkpoint/temp_folder.h"
 
 namespace escalier::checkpoint {
 namespace {
@@ -22,11 +20,10 @@ using nlohmann::json;
 const std::string golden = GOLDEN_DIR "/hf/";
 
 std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+    return TempFolder::bytes_of(path);
 }
 void write(const std::string& path, const std::string& bytes) {
-    std::ofstream(path, std::ios::binary) << bytes;
+    TempFolder::put(path, bytes);
 }
 std::string file_of(const json& header, const std::string& data) {
     const std::string text = header.dump();
@@ -36,9 +33,6 @@ std::string file_of(const json& header, const std::string& data) {
 
 class HfFolderTest : public ::testing::Test {
  protected:
-    HfFolderTest() { fs::create_directories(folder_); }
-    ~HfFolderTest() override { fs::remove_all(folder_); }
-
     // A copy of a fixture, to damage it.
     void use(const std::string& name) {
         fs::remove_all(folder_);
@@ -87,7 +81,8 @@ class HfFolderTest : public ::testing::Test {
         }
     }
 
-    const std::string folder_ = ::testing::TempDir() + "hf_folder_test." + std::to_string(::getpid());
+    const TempFolder temporary_{"hf_folder_test"};
+    const std::string folder_ = temporary_ / "model";
 };
 
 TEST_F(HfFolderTest, EveryFixtureHasTheTensorsOfItsModel) {

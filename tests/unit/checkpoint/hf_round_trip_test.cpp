@@ -1,11 +1,8 @@
 // Import of a Hugging Face folder and export of the checkpoint that it became.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/hf_config.h"
@@ -16,6 +13,8 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/run_folder.h"
 #include "config/load.h"
+#include "tests/harness/stopping_files.h"
+#include "tests/unit/checkpoint/temp_folder.h"
 
 namespace escalier::checkpoint {
 namespace {
@@ -26,8 +25,7 @@ using nlohmann::json;
 const std::string golden = GOLDEN_DIR "/hf/";
 
 std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+    return TempFolder::bytes_of(path);
 }
 
 // The bytes of every tensor of a folder's files, under the names that stand there.
@@ -54,9 +52,6 @@ std::set<std::string> names_in(const std::string& folder) {
 
 class HfRoundTripTest : public ::testing::Test {
  protected:
-    HfRoundTripTest() { fs::create_directories(folder_); }
-    ~HfRoundTripTest() override { fs::remove_all(folder_); }
-
     // Imports into RUN = folder_/name.
     HfImportResult import(const std::string& from, const std::string& name) {
         return import_hf(from, folder_ + "/" + name, {{}, "byte", "test"}, files_);
@@ -69,7 +64,8 @@ class HfRoundTripTest : public ::testing::Test {
     }
 
     PosixFiles files_;
-    const std::string folder_ = ::testing::TempDir() + "hf_round_trip_test." + std::to_string(::getpid());
+    const TempFolder temporary_{"hf_round_trip_test"};
+    const std::string folder_ = temporary_.path();
 };
 
 TEST_F(HfRoundTripTest, ExportsTheVeryTensorsOfTheImport) {
@@ -150,8 +146,8 @@ TEST_F(HfRoundTripTest, TiedWeightsOnce) {
 
 TEST_F(HfRoundTripTest, TheImportIsACheckpointOfWeightsAlone) {
     fs::copy(golden + "llama3", folder_ + "/hf");
-    std::ofstream(folder_ + "/hf/tokenizer.json") << "{}";
-    std::ofstream(folder_ + "/hf/notes.txt") << "not a file of the model";
+    TempFolder::put(folder_ + "/hf/tokenizer.json", "{}");
+    TempFolder::put(folder_ + "/hf/notes.txt", "not a file of the model");
     const HfImportResult run = import(folder_ + "/hf", "run");
     EXPECT_EQ(run.step_directory, folder_ + "/run/step_00000000");
     EXPECT_EQ(newest_checkpoint(folder_ + "/run").directory, run.step_directory);
@@ -234,6 +230,48 @@ TEST_F(HfRoundTripTest, AFailureLeavesNothing) {
     other.num_layers = 3;
     EXPECT_THROW(export_hf(large, other, 16, "", folder_ + "/out2", {}, files_), DataError);
     EXPECT_FALSE(fs::exists(folder_ + "/out2"));
+}
+
+// After a failure, or a power cut, at every single operation: the export is there whole, or not at all.
+TEST_F(HfRoundTripTest, AnExportIsWholeOrNotThere) {
+    const HfImportResult run = import(golden + "llama", "run");
+    const CheckpointReader reader(run.step_directory);
+    const std::string root = folder_ + "/root", limbo = folder_ + "/limbo", out = root + "/out";
+    const auto expect_whole = [&] {
+        EXPECT_EQ(raw_tensors(out), raw_tensors(golden + "llama"));
+        EXPECT_EQ(HfFolder(out, run.model).tensors().size(), 21u);
+        EXPECT_EQ(parse_hf_config(read(out + "/config.json"), out).model, run.model);
+        EXPECT_EQ(read(out + "/generation_config.json"), read(golden + "llama/generation_config.json"));
+    };
+    for (const bool power_cut : {false, true}) {
+        int failures = 0, whole = 0;
+        for (bool done = false; !done;) {
+            for (const std::string& path : {root, limbo}) {
+                fs::remove_all(path);
+                fs::create_directory(path);
+            }
+            test::StoppingFiles files(limbo);
+            power_cut ? files.stop_after(failures) : files.fail_after(failures);
+            try {
+                export_hf(reader.tensors(StateKind::weight), run.model, 16, reader.assets_directory(), out,
+                          {"fp32", 40000}, files);
+                done = true;
+            } catch (const IoError& error) {
+                EXPECT_EQ(error.code(), ExitCode::write_failed);
+                ++failures;
+                if (!power_cut) {
+                    EXPECT_TRUE(fs::exists(out) || fs::is_empty(root)) << failures;
+                }
+            }
+            if (power_cut) files.lose(test::Loss::both, root);
+            if (!fs::exists(out)) continue;
+            ++whole;
+            expect_whole();
+        }
+        EXPECT_GT(failures, 30);
+        EXPECT_GE(whole, 1);
+        EXPECT_LE(whole, 2);  // the last operation makes the name durable
+    }
 }
 
 TEST_F(HfRoundTripTest, RefusedImportsLeaveNothing) {
