@@ -23,7 +23,7 @@ namespace {
 [[noreturn]] void fail(const std::string& path, const std::string& what, int error) {
     const char* advice = error == ENOSPC || error == EDQUOT || error == EFBIG
                              ? "Free space or raise the limit"
-                             : "Mend that or choose another run.dir";
+                             : "Mend that or choose another folder";
     throw IoError::write(path + ": " + what + ": " + std::strerror(error) + ". " + advice +
                          "; earlier checkpoints are untouched.");
 }
