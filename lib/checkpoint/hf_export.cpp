@@ -198,7 +198,8 @@ HfExportResult export_hf(const TensorSource& weights, const config::ModelConfig&
     if (fs::exists(target) && !(fs::is_directory(target) && fs::is_empty(target, error)))
         throw ConfigError(directory +
                           " is there and not empty; an export makes a folder of its own. Give a new name.");
-    fs::create_directories(fs::path(target).parent_path(), error);  // make_directory() tells what is wrong
+    const fs::path parent = fs::path(target).has_parent_path() ? fs::path(target).parent_path() : ".";
+    fs::create_directories(parent, error);  // make_directory() tells what is wrong
     const std::string folder = target + ".tmp-" + std::to_string(::getpid());
     files.make_directory(folder);
     HfExportResult result;
@@ -206,7 +207,7 @@ HfExportResult export_hf(const TensorSource& weights, const config::ModelConfig&
         write_model_files(weights, model, seq_len, assets_directory, folder, options, files, result);
         files.sync_directory(folder);
         files.rename(folder, target);
-        files.sync_directory(fs::path(target).parent_path().string());
+        files.sync_directory(parent.string());
     } catch (const Error&) {
         try {
             if (fs::exists(folder)) remove_tree(files, folder);
