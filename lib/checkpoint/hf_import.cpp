@@ -21,7 +21,9 @@ namespace fs = std::filesystem;
 constexpr std::int64_t largest_config = 4 << 20;  // bytes
 constexpr std::int64_t longest_sequence = 1024;   // that an import proposes, in tokens
 
-HfConfig read_config(const std::string& directory, const std::set<std::string>& ignored) {
+}  // namespace
+
+HfConfig read_hf_config(const std::string& directory, const std::set<std::string>& ignored) {
     if (!fs::is_directory(directory))
         throw IoError::read(directory + " is no folder; give the folder with config.json and the weights");
     const std::string path = directory + "/" + hf_config_name;
@@ -31,6 +33,8 @@ HfConfig read_config(const std::string& directory, const std::set<std::string>& 
                         " bytes are too many for a config.json. Give the folder of a model.");
     return parse_hf_config(std::string(file.bytes().data(), file.bytes().size()), path, ignored);
 }
+
+namespace {
 
 // What the run is to be like, as far as the weights say.
 config::JobSpec spec_of(const HfConfig& config, const std::string& run_directory,
@@ -66,7 +70,7 @@ std::string model_section(const config::ModelConfig& model) {
 
 HfImportResult import_hf(const std::string& directory, const std::string& run_directory,
                          const HfImportOptions& options, FileLayer& files) {
-    const HfConfig config = read_config(directory, options.ignored_keys);
+    const HfConfig config = read_hf_config(directory, options.ignored_keys);
     const HfFolder weights(directory, config.model);
     const config::JobSpec spec = spec_of(config, run_directory, options.tokenizer);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/file_layer.h"
+#include "checkpoint/hf_config.h"
 #include "config/job_spec.h"
 
 namespace escalier::checkpoint {
@@ -26,6 +27,9 @@ struct HfImportResult {
     std::vector<std::string> assets;
     std::vector<std::string> warnings;
 };
+
+// config.json of a folder. Throws IoError (66) where it is not there, else as parse_hf_config().
+HfConfig read_hf_config(const std::string& directory, const std::set<std::string>& ignored = {});
 
 // The model section alone, ready for a job file.
 std::string model_section(const config::ModelConfig& model);
