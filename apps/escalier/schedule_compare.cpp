@@ -1,7 +1,6 @@
 #include "schedule_compare.h"
 
 #include <algorithm>
-#include <iomanip>
 #include <memory>
 #include <sstream>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "schedule/lower.h"
 #include "schedule/prove.h"
 #include "schedule/simulate.h"
+#include "text_table.h"
 
 namespace escalier::apps {
 namespace {
@@ -90,7 +90,6 @@ std::string peak_range(const std::vector<int>& peaks, double share) {
     return shown(*least * share) + " to " + shown(*most * share);
 }
 
-using Row = std::vector<std::string>;
 const Row head = {"schedule", "chunks",         "makespan", "idle",   "without stagger",
                   "peak",     "freed at input", "messages", "results"};
 
@@ -129,21 +128,6 @@ Row row_of(const Kind& kind, GenerateOptions options, const Costs& costs, const 
                 (exceeds(proof, stage_share, limits) ? ", over --memory" : "")};
 }
 
-// Columns as wide as their widest cell; names to the left, numbers to the right.
-std::string table(const std::vector<Row>& rows) {
-    std::vector<std::size_t> widths(head.size());
-    for (const Row& row : rows)
-        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    std::ostringstream out;
-    for (const Row& row : rows) {
-        for (std::size_t i = 0; i < row.size(); ++i)
-            out << (i == 0 ? "" : "  ") << (i == 0 || i + 1 == row.size() ? std::left : std::right)
-                << std::setw(i + 1 == row.size() ? 0 : static_cast<int>(widths[i])) << row[i];
-        out << "\n";
-    }
-    return out.str();
-}
-
 }  // namespace
 
 std::string compare_schedules(const std::string& list, const GenerateOptions& options, const Costs& costs,
@@ -179,7 +163,7 @@ std::string compare_schedules(const std::string& list, const GenerateOptions& op
            "chunks takes\n1/V of F, I and W and keeps 1/V of the activations; peak: the most micro-batches' "
            "activations alive on a rank\n(least to most loaded rank) if W frees them, and if the input half "
            "already does. Every schedule is proved.\n\n"
-        << table(rows);
+        << text_table(rows);
     if (!refused.empty()) out << "\nnot at these sizes:\n" << refused;
     return out.str();
 }

@@ -1,5 +1,7 @@
 #include "config/model_facts.h"
 
+#include "core/text.h"
+
 namespace escalier::config {
 
 ModelConfig resolved_model(ModelConfig model, std::int64_t seq_len) {
@@ -60,6 +62,15 @@ double flops_per_token(const ModelConfig& m, std::int64_t seq_len) {
     const double attention = static_cast<double>(m.num_layers) *
                              static_cast<double>(m.num_heads * m.head_dim) * static_cast<double>(seq_len);
     return 6.0 * matrices + 6.0 * attention;
+}
+
+std::string model_text(const ModelConfig& m) {
+    const auto number = [](std::int64_t value) { return std::to_string(value); };
+    return std::string(m.arch == Arch::gpt2 ? "gpt2, " : "llama, ") + number(m.num_layers) + " layers x " +
+           number(m.hidden_size) + " hidden x " + number(m.num_heads) + " heads" +
+           (m.num_kv_heads != m.num_heads ? " on " + number(m.num_kv_heads) + " key/value heads" : "") +
+           ", ffn " + number(m.ffn_size) + ", vocabulary " + grouped(m.vocab_size) + ", parameters " +
+           grouped(parameter_count(m));
 }
 
 }  // namespace escalier::config

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "config/job_spec.h"
 
@@ -22,6 +23,9 @@ std::int64_t embedding_parameters(const ModelConfig& model);  // tokens, and lea
 std::int64_t layer_parameters(const ModelConfig& model);
 std::int64_t head_parameters(const ModelConfig& model);  // last norm, and the head if it is not tied
 std::int64_t parameter_count(const ModelConfig& model);
+
+// "llama, 4 layers x 128 hidden x 4 heads on 2 key/value heads, ffn 384, vocabulary 257, parameters 820,480"
+std::string model_text(const ModelConfig& model);
 
 // Elements of the weight matrices of one layer.
 std::int64_t layer_matrix_parameters(const ModelConfig& model);

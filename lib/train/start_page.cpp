@@ -41,14 +41,6 @@ std::string device_line(const Assembly& assembly) {
                        note.empty() ? "" : " (" + note + ")", spec.train.dtype, spec.run.comm, mfu);
 }
 
-std::string model_line(const config::ModelConfig& m) {
-    return fmt::format(
-        "model     {}, {} layers x {} hidden x {} heads{}, ffn {}, vocabulary {}, parameters {}",
-        m.arch == config::Arch::gpt2 ? "gpt2" : "llama", m.num_layers, m.hidden_size, m.num_heads,
-        m.num_kv_heads != m.num_heads ? fmt::format(" on {} key/value heads", m.num_kv_heads) : "",
-        m.ffn_size, grouped(m.vocab_size), grouped(config::parameter_count(m)));
-}
-
 std::string batch_line(const config::JobSpec& s) {
     return fmt::format(
         "batch     {} samples = micro-batch {} x {} micro-batches x dp {}; {} tokens each, {} tokens a step",
@@ -156,7 +148,7 @@ std::string start_page(const Assembly& assembly, comm::Communicator& job, const 
                         assembly.groups().grid.ranks());
     text += rank_table + "\n";
     text += device_line(assembly) + "\n";
-    text += model_line(spec.model) + "\n";
+    text += "model     " + config::model_text(spec.model) + "\n";
     text += stage_table(assembly, memory) + "\n";
     text += batch_line(spec) + "\n";
     const schedule::Durations equal = schedule::Durations::uniform(assembly.schedule().stages(), 1, 1, 1, 0);
