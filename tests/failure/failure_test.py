@@ -430,6 +430,28 @@ class Running(FailureTest):
             # A rank stopped in its first half second has never reported; any other has been silent since.
             self.check(result, FAILED, rf"escalier: rank {rank} .*(been silent for|has never reported).*"
                                        r"longer than run\.comm_timeout_s = 4 s", seconds=4 + REFUSAL_SECONDS)
+            self.check_stages(result, lambda number: number // 2)
+
+    def test_stopped_rank_of_a_long_pipeline(self):
+        """The waits lead to it from all sides, and each action named is one of its rank's stage."""
+        for rank in (1, 2):
+            result = self.struck({"parallel__pp": 4, "train__global_batch": 8}, 4, rank, signal.SIGSTOP, run__comm_timeout_s=4)
+            self.check(result, FAILED, rf"escalier: rank {rank} .*longer than run\.comm_timeout_s = 4 s",
+                       seconds=4 + REFUSAL_SECONDS)
+            message = result.output[result.output.index("escalier: rank"):].split("run.comm_timeout_s.\n")[0]
+            self.assertLessEqual(message.count("\n"), 7, result)
+            waits = re.findall(r"\n  rank (\d+) waits for .*, (?:from|with) rank (\d+)", message)
+            self.assertEqual(sorted(int(number) for number, _ in waits), [each for each in range(4) if each != rank], result)
+            self.check_stages(result, lambda number: number)
+
+    def check_stages(self, result, stage_of):
+        """Of each rank the last words name actions of its own stage only, and micro-batches that there are."""
+        waits = re.findall(r"rank (\d+) waits for [FB] of stage (\d+), micro-batch (\d+)", result.output)
+        does = re.findall(r"rank (\d+)(?: \([^)]*\))?,?(?: which)? has been (?:[^;\n,]*, before that )?(?:in|waiting after) "
+                          r"[FB]\((\d+),(\d+)\)", result.output)
+        for rank, stage, micro_batch in waits + does:
+            self.assertEqual(int(stage), stage_of(int(rank)), result)
+            self.assertLess(int(micro_batch), 8, result)
 
 
 def main():
