@@ -94,6 +94,7 @@ class Case:
         self.temporary = tempfile.TemporaryDirectory(prefix="escalier_test_")
         self.folder = self.temporary.name
         self.marker = uuid.uuid4().hex
+        self.launcher = None  # of the job under way: mpirun, or Escalier itself
 
     def __enter__(self):
         return self
@@ -106,9 +107,10 @@ class Case:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def run(self, spec, ranks, arguments=(), timeout=120, watch=None, job="job.yaml"):
+    def run(self, spec, ranks, arguments=(), timeout=120, watch=None, job="job.yaml", variables=None, preexec=None):
         """spec: a dictionary, or the text of the job file. ranks 0: started without mpirun. watch(case) is called every 20 ms until it returns True;
-        result.seconds counts from then on (from the start without a watch). job: the file named on the command line."""
+        result.seconds counts from then on (from the start without a watch). job: the file named on the command line.
+        variables: more of the environment. preexec: called in the new process, for limits."""
         with open(self.path("job.yaml"), "w", encoding="utf-8") as file:
             file.write(spec if isinstance(spec, str) else yaml(spec))
         if not os.path.exists(self.path("d0.bin")):
@@ -119,8 +121,9 @@ class Case:
             start = time.monotonic()
             deadline = start + timeout
             process = subprocess.Popen(line, cwd=self.folder, stdin=subprocess.DEVNULL,
-                                       stdout=output, stderr=output, start_new_session=True,
-                                       env=environment(**{MARKER: self.marker, "OMP_NUM_THREADS": "1"}))
+                                       stdout=output, stderr=output, start_new_session=True, preexec_fn=preexec,
+                                       env=environment(**{MARKER: self.marker, "OMP_NUM_THREADS": "1"}, **(variables or {})))
+            self.launcher = process
             while process.poll() is None and time.monotonic() < deadline:
                 if watch and watch(self):
                     watch, start = None, time.monotonic()
