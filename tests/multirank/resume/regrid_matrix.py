@@ -18,7 +18,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from resumed_job import run_resumed, run_straight, side_by_side  # noqa: E402
+from resumed_job import ACROSS_TENSOR_AND_DATA_SIZES, run_resumed, run_straight, side_by_side  # noqa: E402
 from escalier_job import N0, Case, with_keys  # noqa: E402
 from grid_matrix import ALL_SCHEDULES, CHUNKED, LLAMA, TO_ROUNDING, uneven  # noqa: E402
 
@@ -100,7 +100,7 @@ def faults_of(binary, model, before, places):
             resumed = run_resumed(case, job(model, after), CUT, name=f"after{index}")
             (tp, _, dp), was, _ = before
             same = (tp, dp) == (after[0][0], after[0][2]) and not {was, after[1]} & set(TO_ROUNDING)
-            fault = resumed.fault or resumed.differs(straight, CUT + 1, to_the_bit=same)
+            fault = resumed.fault or resumed.differs(straight, CUT + 1, None if same else ACROSS_TENSOR_AND_DATA_SIZES)
             if fault:
                 faults.append(f"going on on {text(after)}: {fault}")
         return faults

@@ -36,8 +36,8 @@ class ResumeTest(unittest.TestCase):
         self.assertEqual(outcome.fault, "")
         return outcome
 
-    def assert_end_of(self, straight, resumed, first_step, to_the_bit=True):
-        self.assertEqual(resumed.fault or resumed.differs(straight, first_step, to_the_bit), "")
+    def assert_end_of(self, straight, resumed, first_step):
+        self.assertEqual(resumed.fault or resumed.differs(straight, first_step), "")
 
     def exists(self, path):
         return os.path.exists(self.case.path(path))

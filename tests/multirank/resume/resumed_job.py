@@ -12,6 +12,7 @@ from escalier_job import with_keys  # noqa: E402
 # What must come out the same. Counters show that no sample is repeated or left out.
 STEP_KEYS = ("step", "loss", "grad_norm", "lr", "consumed_samples", "consumed_tokens")
 EVAL_KEYS = ("step", "loss", "targets")
+ACROSS_TENSOR_AND_DATA_SIZES = {"loss": 1e-5, "grad_norm": 1e-4}  # design, "Numerics contract"
 
 
 def ranks_of(spec):
@@ -39,8 +40,9 @@ class Outcome:
         elif [step[0] for step in self.steps] != list(expected_steps):
             self.fault = f"its metrics hold steps {[step[0] for step in self.steps]}, not {list(expected_steps)}: {result}"
 
-    def differs(self, straight, first_step, to_the_bit=True):
-        """Where this run, which began at first_step, is not the end of the straight one; "" if nowhere."""
+    def differs(self, straight, first_step, tolerances=None):
+        """Where this run, which began at first_step, is not the end of the straight one; "" if nowhere. tolerances: relative,
+        of what need not be equal to the bit; the weights are then not compared."""
         steps = [step for step in straight.steps if step[0] >= first_step]
         evals = [event for event in straight.evals if event[0] >= first_step]
         for what, keys, ours, theirs in (("step", STEP_KEYS, self.steps, steps), ("validation", EVAL_KEYS, self.evals, evals)):
@@ -48,16 +50,14 @@ class Outcome:
                 return f"{len(ours)} {what} lines, not {len(theirs)}"
             for mine, his in zip(ours, theirs):
                 for key, a, b in zip(keys, mine, his):
-                    if a != b and (to_the_bit or not close(key, a, b)):
+                    if a != b and not close(a, b, (tolerances or {}).get(key, 0)):
                         return f"{what} {mine[0]}: {key} {a!r} against {b!r}"
-        if to_the_bit and self.weights != straight.weights:
+        if not tolerances and self.weights != straight.weights:
             return "the weights at the end differ"
         return ""
 
 
-def close(key, a, b):
-    """Within what the numerics contract allows across tensor and data sizes."""
-    tolerance = {"loss": 1e-5, "grad_norm": 1e-4}.get(key, 0)
+def close(a, b, tolerance):
     return a is not None and b is not None and abs(a - b) <= tolerance * abs(b)
 
 
