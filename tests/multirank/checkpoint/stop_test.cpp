@@ -153,7 +153,8 @@ TEST_F(StoppedSaves, AWholeCheckpointIsThereAfterEveryOperation) {
     // Each rank remembers by itself what is durable, so a loss of power takes one rank.
     std::vector<Loss> losses = {Loss::nothing};
     if (world_.size() == 1) losses = {Loss::nothing, Loss::data, Loss::names, Loss::outer_names, Loss::both};
-    for (std::int64_t keep_last = 1; keep_last <= 3; ++keep_last)
+    const std::int64_t most = world_.size() == 1 ? 3 : 1;  // rank 0 alone removes
+    for (std::int64_t keep_last = 1; keep_last <= most; ++keep_last)
         for (const Loss loss : losses) {
             std::int64_t found_late = 0;
             for (std::int64_t operations = 0;; ++operations) {
