@@ -186,7 +186,8 @@ TEST_F(ResumeTest, AnotherModelIsRefusedByTensorAndByKey) {
         compare_with_checkpoint(reader, spec_, "");
         ADD_FAILURE() << "accepted";
     } catch (const DataError& error) {
-        EXPECT_NE(std::string(error.what()).find("model.norm_eps was 1.0e-05 and is 1.0e-06"), std::string::npos)
+        EXPECT_NE(std::string(error.what()).find("model.norm_eps was 1.0e-05 and is 1.0e-06"),
+                  std::string::npos)
             << error.what();
     }
 }
