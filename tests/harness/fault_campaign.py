@@ -64,12 +64,12 @@ class Strike:
 
 
 class AtMoment:
-    """A watch that acts at a random moment: during start-up, at a step, or inside a save."""
+    """A watch that acts at a random moment: at a step, inside a save or, with start, during the start-up."""
 
-    def __init__(self, rng, act):
+    def __init__(self, rng, act, start=True):
         self.act = act
-        self.where = rng.choices(("start", "step", "save"), (1, 3, 8))[0]
-        self.step = rng.randrange(STEPS)
+        self.where = rng.choices(("start", "step", "save"), (1 if start else 0, 3, 8))[0]
+        self.step = rng.randrange(0 if start else 1, STEPS)
         self.delay = rng.random() * (1.5 if self.where == "start" else 0.12)
         self.steps_before = None
         self.due = None
@@ -106,7 +106,7 @@ def send(pid, number):
         pass  # too late
 
 
-def to_rank(rng, job, *numbers):
+def to_rank(rng, job, *numbers, start=True):
     rank, pause = rng.randrange(job.ranks), rng.random() * 0.2
 
     def act(case):
@@ -114,7 +114,7 @@ def to_rank(rng, job, *numbers):
             time.sleep(pause if place else 0)
             if rank in case.ranks():
                 send(case.ranks()[rank], number)
-    return AtMoment(rng, act)
+    return AtMoment(rng, act, start)
 
 
 def to_launcher(rng, *numbers):
@@ -153,10 +153,10 @@ def death_in_save(rng, job, counts):
 
 
 def stop_of_rank(rng, job, _):
-    """The other ranks end the job; a single one goes on once it is let."""
+    """The other ranks end the job; a single one goes on once it is let. Not during the start-up, which may take 600 s."""
     if job.ranks == 1:
         return Strike((OK,), to_rank(rng, job, signal.SIGSTOP, signal.SIGCONT), faults=SLOW)
-    return Strike((FAILED,), to_rank(rng, job, signal.SIGSTOP), {"run__comm_timeout_s": TIMEOUT_S}, SLOW)
+    return Strike((FAILED,), to_rank(rng, job, signal.SIGSTOP, start=False), {"run__comm_timeout_s": TIMEOUT_S}, SLOW)
 
 
 # SIGTERM to mpirun: it ends the ranks two seconds later, so that their 75 or its own code comes out.
