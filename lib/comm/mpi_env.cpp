@@ -21,6 +21,7 @@
 #include "comm/mpi_check.h"
 #include "comm/mpi_communicator.h"
 #include "comm/shared_memory.h"
+#include "comm/start_deadline.h"
 #include "comm/wait.h"
 
 namespace escalier::comm {
@@ -52,7 +53,10 @@ void initialize(int* argc, char*** argv) {
     if (!problem.empty()) throw ConfigError(problem);
     set_defaults();
     int provided = 0;
-    check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    {
+        const StartDeadline deadline(Watchdog::start_up_timeout_s);
+        check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     int size = 1;
