@@ -152,6 +152,7 @@ void PosixFiles::remove_directory(const std::string& path) {
 void remove_tree(FileLayer& files, const std::string& path) {
     namespace fs = std::filesystem;
     std::error_code error;
+    if (fs::is_symlink(fs::symlink_status(path, error))) return files.remove_file(path);
     std::vector<std::pair<std::string, bool>> entries;  // removed only once the listing is closed
     for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
         entries.emplace_back(at->path().string(), fs::is_directory(at->symlink_status()));

@@ -40,7 +40,7 @@ class PosixFiles : public FileLayer {
     void remove_directory(const std::string& path) override;
 };
 
-// A directory with all that is in it; links are removed, not followed.
+// A directory with all that is in it; links are removed, not followed, `path` itself too.
 void remove_tree(FileLayer& files, const std::string& path);
 // Writes and syncs a small file.
 void write_file(FileLayer& files, const std::string& path, const std::string& text);

@@ -23,19 +23,25 @@ std::vector<std::string> expired_checkpoints(const std::vector<CheckpointEntry>&
 
 std::vector<std::string> remove_expired(FileLayer& files, const std::string& run_directory,
                                         std::int64_t newest, const config::CheckpointConfig& config) {
-    std::vector<std::string> trash;
-    try {
-        for (const std::string& directory :
-             expired_checkpoints(list_checkpoints(run_directory), newest, config)) {
+    std::vector<std::string> trash, warnings;
+    for (const std::string& directory :
+         expired_checkpoints(list_checkpoints(run_directory), newest, config)) {
+        try {
             const std::string name = std::filesystem::path(directory).filename().string();
             trash.push_back(move_to_trash(files, run_directory, name));
+        } catch (const IoError& error) {  // one that cannot go keeps no other
+            warnings.push_back(error.what());
         }
+    }
+    try {
         // Or a loss of power could bring back a checkpoint without its files.
         if (!trash.empty()) files.sync_directory(run_directory);
     } catch (const IoError& error) {
-        return {error.what()};
+        warnings.push_back(error.what());
+        return warnings;
     }
-    return empty_trash(files, trash);
+    for (const std::string& warning : empty_trash(files, trash)) warnings.push_back(warning);
+    return warnings;
 }
 
 }  // namespace escalier::checkpoint

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <system_error>
 
 #include "core/error.h"
@@ -93,12 +94,19 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& run_directory) 
     return entries;
 }
 
-Choice newest_checkpoint(const std::string& run_directory) {
+Choice newest_checkpoint(const std::string& run_directory, const std::vector<std::string>& unusable) {
     Choice choice;
     const std::string latest = run_directory + "/" + latest_name;
     std::optional<std::string> name = content(latest);
     while (name && !name->empty() && name->back() == '\n') name->pop_back();
-    const std::vector<CheckpointEntry> entries = list_checkpoints(run_directory);
+    std::vector<CheckpointEntry> entries = list_checkpoints(run_directory);
+    std::erase_if(entries, [&](const CheckpointEntry& entry) {
+        return std::find(unusable.begin(), unusable.end(), entry.directory) != unusable.end();
+    });
+    const auto warn = [&](const std::string& warning) {
+        if (std::find(choice.warnings.begin(), choice.warnings.end(), warning) == choice.warnings.end())
+            choice.warnings.push_back(warning);
+    };
     if (name) {
         const auto named = std::find_if(entries.begin(), entries.end(), [&](const CheckpointEntry& entry) {
             return entry.directory == run_directory + "/" + *name;
@@ -108,18 +116,22 @@ Choice newest_checkpoint(const std::string& run_directory) {
             choice.reason = "named by " + latest;
             return choice;
         }
-        choice.warnings.push_back(named == entries.end()
-                                      ? latest + " names '" + shortened(*name) + "', which is not there"
-                                      : named->fault);
+        if (named != entries.end())
+            warn(named->fault);
+        else if (std::find(unusable.begin(), unusable.end(), run_directory + "/" + *name) == unusable.end())
+            warn(latest + " names '" + shortened(*name) + "', which is not there");
     }
+    const std::int64_t all = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t own = name ? step_of_directory(*name).value_or(all) : all;
+    std::stable_partition(entries.begin(), entries.end(),
+                          [&](const CheckpointEntry& entry) { return entry.step > own; });
     for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
         if (entry->fault.empty()) {
             choice.directory = entry->directory;
             choice.reason = name ? "the newest whole one" : "the newest whole one, for there is no " + latest;
             return choice;
         }
-        if (std::find(choice.warnings.begin(), choice.warnings.end(), entry->fault) == choice.warnings.end())
-            choice.warnings.push_back(entry->fault);
+        warn(entry->fault);
     }
     choice.reason = "there is no whole checkpoint in " + run_directory;
     return choice;

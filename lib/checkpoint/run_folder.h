@@ -36,7 +36,9 @@ struct Choice {
     std::string reason;     // why this one: "named by RUN/latest"
     std::vector<std::string> warnings;
 };
-// The one that `latest` names, where it is whole; else the highest whole step.
-Choice newest_checkpoint(const std::string& run_directory);
+// The one that `latest` names, where it is whole; else the highest whole step up to that one: steps beyond
+// are those of a run that was gone back on; else the highest of all. unusable: folders that were found to be
+// damaged inside, which are passed over.
+Choice newest_checkpoint(const std::string& run_directory, const std::vector<std::string>& unusable = {});
 
 }  // namespace escalier::checkpoint

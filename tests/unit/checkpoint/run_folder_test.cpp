@@ -59,6 +59,41 @@ TEST_F(RunFolderTest, WithoutAWholeOneThereTheHighestWholeStepIsTaken) {
     EXPECT_EQ(newest("there is no whole checkpoint", 4), "");
 }
 
+TEST_F(RunFolderTest, StepsBeyondLatestAreOfAnotherHistoryAndComeLast) {
+    for (const std::int64_t step : {3, 10, 5}) save(step);  // went back to before 5
+    damage(5);
+    EXPECT_EQ(newest("the newest whole one", 1), "step_00000003");
+    damage(3);
+    EXPECT_EQ(newest("the newest whole one", 2), "step_00000010") << "better than none";
+}
+
+TEST_F(RunFolderTest, WhatTurnedOutToBeUnusableIsPassedOver) {
+    for (const std::int64_t step : {3, 4, 5}) save(step);
+    const auto without = [&](std::vector<std::int64_t> steps) {
+        std::vector<std::string> unusable;
+        for (const std::int64_t step : steps) unusable.push_back(run_ + "/" + step_directory_name(step));
+        return newest_checkpoint(run_, unusable).directory;
+    };
+    EXPECT_EQ(without({5}), run_ + "/step_00000004");
+    EXPECT_EQ(without({5, 4}), run_ + "/step_00000003");
+    EXPECT_EQ(without({4}), run_ + "/step_00000005");
+    EXPECT_EQ(without({3, 4, 5}), "");
+}
+
+TEST_F(RunFolderTest, RetentionLeavesWhatALinkLeadsTo) {
+    save(3);
+    const std::string other = run_ + "/elsewhere";
+    std::filesystem::create_directory(other);
+    std::filesystem::rename(run_ + "/step_00000003", other + "/step_00000003");
+    std::filesystem::create_directory_symlink(other + "/step_00000003", run_ + "/step_00000003");
+    save(4);
+    config::CheckpointConfig config;
+    config.keep_last = 1;
+    EXPECT_TRUE(remove_expired(files_, run_, 4, config).empty());
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(run_ + "/step_00000003")));
+    read_manifest(other + "/step_00000003");
+}
+
 TEST_F(RunFolderTest, ListsByStepWithWhatIsWrong) {
     for (const std::int64_t step : {10, 3, 4}) save(step);
     damage(4);
