@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "checkpoint/file_hash.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/trash.h"
 #include "core/error.h"
@@ -94,7 +95,11 @@ std::optional<std::string> commit(FileLayer& files, const std::string& run_direc
     const std::string unfinished = unfinished_directory(run_directory, facts.run.step);
     write_file(files, unfinished + "/" + config_name, facts.config_text);
     if (!facts.assets_directory.empty()) copy_assets(files, facts, unfinished + "/" + assets_name);
-    write_file(files, unfinished + "/" + manifest_name, manifest.text());
+    Manifest whole = manifest;
+    FileHash hash;
+    hash.add(facts.config_text.data(), facts.config_text.size());
+    whole.files.push_back({config_name, facts.config_text.size(), hash.hex()});
+    write_file(files, unfinished + "/" + manifest_name, whole.text());
     files.sync_directory(unfinished);
     const std::optional<std::string> replaced = take_name(files, run_directory, facts.run.step);
     files.sync_directory(run_directory);

@@ -27,7 +27,8 @@ void remove_leftovers(FileLayer& files, const std::string& run_directory);
 
 // Writes config, assets and manifest into the unfinished folder, gives it its name and makes it the latest,
 // all durable on return. A checkpoint of that step that was there lies in the trash then, whose path is
-// returned. manifest.run is facts.run.
+// returned. manifest.run is facts.run; the file of the
+// config is added to its files.
 std::optional<std::string> commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
                                   const Manifest& manifest);
 

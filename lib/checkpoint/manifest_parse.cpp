@@ -124,7 +124,7 @@ std::vector<ManifestFile> parse_files(const Fields& fields, std::map<std::string
         file.name = entry.string("name");
         if (!plain_file_name(file.name))
             throw Fault{entry.name("name") + " is '" + shortened(file.name) + "', not a plain file name"};
-        file.bytes = static_cast<std::uint64_t>(entry.count("bytes", 8));
+        file.bytes = static_cast<std::uint64_t>(entry.count("bytes", 0));
         file.xxh3_128 = entry.digits("xxh3_128", 32);
         if (!index.emplace(file.name, files.size()).second)
             throw Fault{"files names '" + file.name + "' twice"};

@@ -83,6 +83,12 @@ class CommandsTest(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(manifest, file)
 
+    def trust_config(self, number):
+        """The manifest then says nothing of config.yaml, so that what is in it can be judged."""
+        def forget(manifest):
+            manifest["files"] = [file for file in manifest["files"] if file["name"] != "config.yaml"]
+        self.edit_manifest(number, forget)
+
 
 class Listing(CommandsTest):
     def rows(self):
@@ -95,7 +101,7 @@ class Listing(CommandsTest):
         losses = {step["step"]: step["loss"] for step in self.steps}
         for row, number in zip(rows, (2, 4, 6), strict=True):
             size = sum(os.path.getsize(self.step(number, name)) for name in os.listdir(self.step(number))
-                       if name.endswith(".safetensors"))
+                       if name.endswith(".safetensors") or name == "config.yaml")
             self.assertEqual(row[:5], [str(number), f"{losses[number]:.6f}", str(8 * number), f"{128 * number:,}", f"{size:,}"])
             self.assertRegex(" ".join(row[5:7]), r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
             self.assertEqual(row[7:], ["2x2x1", "latest"] if number == 6 else ["2x2x1"])
@@ -254,6 +260,9 @@ class Checks(CommandsTest):
         path = self.step(2, "config.yaml")
         with open(path, encoding="utf-8") as file:
             text = file.read()
+        os.remove(path)
+        self.refused(2, r"config\.yaml: is missing")
+        self.trust_config(2)
         for config, fact in ((text.replace("num_layers: 4", "num_layers: 5"), r"model\.layers\.4\..*is missing"),
                              (text.replace("ffn_size: 72", "ffn_size: 64"), r"F32 \[.*72.*\], but *\[.*64.*\]"),
                              ("model: [", r"config\.yaml describes no model")):
@@ -262,6 +271,13 @@ class Checks(CommandsTest):
             self.refused(2, fact)
         os.remove(path)
         self.refused(2, r"config\.yaml: cannot be read")
+
+    def test_a_config_that_was_edited(self):
+        with open(self.step(2, "config.yaml"), "r+", encoding="utf-8") as file:
+            text = file.read()
+            file.seek(0)
+            file.write(text.replace("norm_eps: 1.0e-05", "norm_eps: 1.0e-03"))
+        self.refused(2, r"config\.yaml: its hash .*by the manifest")
 
     def test_a_latest_that_names_nothing(self):
         with open(self.run_folder + "/latest", "w", encoding="utf-8") as file:
@@ -394,6 +410,7 @@ class Texts(CommandsTest):
             text = file.read()
         with open(config, "w", encoding="utf-8") as file:
             file.write(text.replace("tokenizer: byte", "tokenizer: sp:/gone/tokenizer.model"))
+        self.trust_config(6)
         run = self.escalier("generate", "--ckpt", "copy/step_00000006", "--pp", "2", ranks=2, code=INPUT_MISSING)
         for fact in ("/gone/tokenizer.model", "tokenizer of copy/step_00000006", "--tokenizer names another one"):
             self.assertEqual(run.stderr.count(fact), 1, run)

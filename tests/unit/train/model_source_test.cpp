@@ -92,7 +92,7 @@ TEST_F(ModelSourceTest, WhatIsNotThereOrDamagedIsRefusedByName) {
             << text;
     const std::string step = save(5, config());
     fs::remove(step + "/config.yaml");
-    EXPECT_NE(message_of(ExitCode::input_missing, [&] { open_checkpoint(step); }).find("config.yaml"),
+    EXPECT_NE(message_of(ExitCode::data_corrupt, [&] { open_checkpoint(step); }).find("config.yaml"),
               std::string::npos);
 }
 
