@@ -36,8 +36,18 @@ bool is_own_folder(const fs::path& folder, const config::RunConfig& run) {
                        [](char c) { return c >= '0' && c <= '9'; });
 }
 
-void use_newest(const std::string& run_directory, StartPoint& start) {
-    const checkpoint::Choice choice = checkpoint::newest_checkpoint(run_directory);
+// A folder as it was given, without a slash at the end. What leads up is followed through links, not by text.
+fs::path folder_of(const std::string& asked) {
+    fs::path path(asked);
+    if (!path.has_filename()) path = path.parent_path();
+    std::error_code error;
+    if (path.filename() == "." || path.filename() == "..") return fs::canonical(path, error);
+    return path;
+}
+
+void use_newest(const std::string& run_directory, const std::vector<std::string>& unusable,
+                StartPoint& start) {
+    const checkpoint::Choice choice = checkpoint::newest_checkpoint(run_directory, unusable);
     for (const std::string& warning : choice.warnings) start.notes.push_back("warning: " + warning);
     start.checkpoint = choice.directory;
     if (!choice.directory.empty())
@@ -49,11 +59,12 @@ void refuse_damaged(const std::string& run_directory) {
     const std::vector<checkpoint::CheckpointEntry> entries = checkpoint::list_checkpoints(run_directory);
     if (entries.empty()) return;
     throw DataError("no checkpoint in " + run_directory + " is whole; of the newest, " +
-                    entries.back().directory + ": " + entries.back().fault +
-                    ". Move the folder away to start anew, or name another with --resume.");
+                    entries.back().directory + ": " +
+                    (entries.back().fault.empty() ? "its contents are damaged." : entries.back().fault) +
+                    " Move the folder away to start anew, or name another with --resume.");
 }
 
-StartPoint start_auto(const config::RunConfig& run) {
+StartPoint start_auto(const config::RunConfig& run, const std::vector<std::string>& unusable) {
     StartPoint start;
     const std::string folder = (fs::path(run.dir) / run.name).string();
     if (!fs::is_directory(folder)) {
@@ -61,7 +72,7 @@ StartPoint start_auto(const config::RunConfig& run) {
         return start;
     }
     start.run_directory = folder;
-    use_newest(folder, start);
+    use_newest(folder, unusable, start);
     if (!start.checkpoint.empty()) return start;
     refuse_damaged(folder);
     start.notes.push_back("resume    auto: " + folder +
@@ -69,10 +80,10 @@ StartPoint start_auto(const config::RunConfig& run) {
     return start;
 }
 
-StartPoint start_from(const std::string& asked, const config::RunConfig& run) {
+StartPoint start_from(const std::string& asked, const config::RunConfig& run,
+                      const std::vector<std::string>& unusable) {
     StartPoint start;
-    fs::path path = fs::path(asked).lexically_normal();
-    if (!path.has_filename()) path = path.parent_path();  // a slash at the end
+    const fs::path path = folder_of(asked);
     const std::optional<std::int64_t> step = checkpoint::step_of_directory(path.filename().string());
     const fs::path folder = step ? (path.has_parent_path() ? path.parent_path() : fs::path(".")) : path;
     if (!fs::is_directory(path))
@@ -85,7 +96,7 @@ StartPoint start_from(const std::string& asked, const config::RunConfig& run) {
         start.checkpoint = path.string();
         start.notes.push_back("resume    from " + start.checkpoint + ", as asked");
     } else {
-        use_newest(path.string(), start);
+        use_newest(path.string(), unusable, start);
         if (start.checkpoint.empty()) refuse_damaged(path.string());
         if (start.checkpoint.empty())
             throw IoError::read("checkpoint.resume: there is no checkpoint in " + asked +
@@ -142,10 +153,14 @@ std::vector<Difference> differences(config::JobSpec there, config::JobSpec here)
 
 }  // namespace
 
-StartPoint choose_start(const config::JobSpec& spec) {
+StartPoint choose_start(const config::JobSpec& spec, const std::vector<std::string>& unusable) {
     if (spec.checkpoint.resume == "none") return {};
-    if (spec.checkpoint.resume == "auto") return start_auto(spec.run);
-    return start_from(spec.checkpoint.resume, spec.run);
+    if (spec.checkpoint.resume == "auto") return start_auto(spec.run, unusable);
+    return start_from(spec.checkpoint.resume, spec.run, unusable);
+}
+
+bool names_a_step(const config::JobSpec& spec) {
+    return checkpoint::step_of_directory(folder_of(spec.checkpoint.resume).filename().string()).has_value();
 }
 
 void require_same_tensors(const checkpoint::CheckpointReader& reader, const checkpoint::StateList& state) {
@@ -188,9 +203,11 @@ std::vector<std::string> compare_with_checkpoint(const checkpoint::CheckpointRea
     }
     if (weights_alone) return notes;
     if (run.optimizer != spec.optimizer.name)
-        throw DataError(reader.directory() + " has the state of " + run.optimizer +
-                        ", but optimizer.name is " + spec.optimizer.name +
-                        ". Set it to the checkpoint's, or import the weights alone.");
+        throw DataError(
+            reader.directory() + " has the state of " + run.optimizer + ", but optimizer.name is " +
+            spec.optimizer.name +
+            ". Set it to the checkpoint's, or take its weights alone by `escalier ckpt export-hf` and "
+            "import-hf.");
     if (run.dataset_fingerprint == dataset_fingerprint) return notes;
     const std::string change =
         "the training samples or their order are not those of the checkpoint (fingerprint " +

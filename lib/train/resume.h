@@ -21,7 +21,11 @@ struct StartPoint {
 // A run goes on in its own folder, run.dir/run.name or one with -2, -3, … behind it; a checkpoint from
 // elsewhere starts a new run. Throws IoError (66) where what is asked for is not there, naming what is, and
 // DataError where no checkpoint of a run is whole.
-StartPoint choose_start(const config::JobSpec& spec);
+// unusable: checkpoints that were found to be damaged inside.
+StartPoint choose_start(const config::JobSpec& spec, const std::vector<std::string>& unusable = {});
+
+// Whether another checkpoint may be taken where one turns out to be damaged: not where a step was named.
+bool names_a_step(const config::JobSpec& spec);
 
 // Throws DataError naming the first tensor that the checkpoint has not got, or in another shape.
 void require_same_tensors(const checkpoint::CheckpointReader& reader, const checkpoint::StateList& state);

@@ -60,7 +60,7 @@ class Run {
     config::JobSpec spec_;
     comm::MpiEnv& env_;
     const TrainOptions& options_;
-    StartPoint start_;  // notes and run directory on rank 0 only
+    StartPoint start_;  // notes on rank 0 only
     TrainingData data_;
     std::unique_ptr<checkpoint::CheckpointReader> resumed_;  // null: from initial weights
     std::unique_ptr<Assembly> assembly_;
@@ -93,12 +93,29 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
 }
 
 void Run::choose_start() {
-    env_.agree([&] {
-        if (env_.world().rank() == 0) start_ = train::choose_start(spec_);
-    });
-    comm::broadcast_text(start_.checkpoint, env_.world(), "the checkpoint to resume");
-    if (start_.checkpoint.empty()) return;
-    env_.agree([&] { resumed_ = std::make_unique<checkpoint::CheckpointReader>(start_.checkpoint); });
+    std::vector<std::string> unusable, warnings;
+    for (;;) {
+        env_.agree([&] {
+            if (env_.world().rank() == 0) start_ = train::choose_start(spec_, unusable);
+        });
+        start_.notes.insert(start_.notes.begin(), warnings.begin(), warnings.end());
+        comm::broadcast_text(start_.checkpoint, env_.world(), "the checkpoint to resume");
+        comm::broadcast_text(start_.run_directory, env_.world(), "the folder to go on in");
+        if (start_.checkpoint.empty()) return;
+        try {
+            env_.activity().begin(comm::Doing::loading_checkpoint);
+            env_.agree([&] {
+                resumed_ = std::make_unique<checkpoint::CheckpointReader>(start_.checkpoint);
+                resumed_->config_text();
+            });
+            checkpoint::verify_files(*resumed_, env_);
+            return;
+        } catch (const comm::AgreedError& damage) {  // an older one may be sound
+            if (names_a_step(spec_)) throw;
+            unusable.push_back(start_.checkpoint);
+            warnings.push_back(std::string("warning: ") + damage.what());
+        }
+    }
 }
 
 void Run::restore() {
@@ -110,11 +127,11 @@ void Run::restore() {
         const std::vector<std::string> notes = compare_with_checkpoint(*resumed_, spec_, data_.fingerprint());
         start_.notes.insert(start_.notes.end(), notes.begin(), notes.end());
     });
-    checkpoint::verify_files(*resumed_, env_);
     env_.agree([&] { checkpoint::load_state(*resumed_, assembly_->state(), *assembly_->backend().device); });
     assembly_->model().prepare_weights();
     assembly_->step().restore(run.updates, {run.loss_window, run.norm_window, run.skipped});
-    step_ = saved_step_ = run.step;
+    step_ = run.step;
+    if (!start_.run_directory.empty()) saved_step_ = step_;
     consumed_ = run.consumed_samples;
 }
 
@@ -265,6 +282,9 @@ void Run::show(const std::optional<checkpoint::SavedCheckpoint>& saved) {
 }
 
 void Run::train_steps() {
+    // What came from elsewhere is this run's own from here on: `auto` finds it whatever happens before the
+    // first save.
+    if (resumed_ && spec_.checkpoint.every > 0 && !done()) save();
     while (!asked_to_stop() && !done()) {
         train_step();
         if (data_.validation && (done() || step_ % spec_.eval.every == 0)) validate();

@@ -240,7 +240,11 @@ class Refused(ResumeTest):
             byte = file.read(1)
             file.seek(-2, os.SEEK_END)
             file.write(bytes([byte[0] ^ 1]))
-        self.refused(self.spec, "runs/case", 65, "weights-00001.safetensors", "hash")
+        self.refused(self.spec, "runs/case/step_00000004", 65, "weights-00001.safetensors", "hash")
+        result = self.case.run(self.spec, 2, ["--resume", "auto"])  # the one before is sound
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("weights-00001.safetensors: its hash", result.output)
+        self.assertIn("going on with step 3", result.output)
 
     def test_damage_everywhere(self):
         for step in (2, 4):
