@@ -1,6 +1,7 @@
 #include "generate_command.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -72,9 +73,21 @@ train::ModelSource open_model(const GenerateArguments& arguments, comm::MpiEnv& 
     return source;
 }
 
+// Of Hugging Face's making.
+bool came_with_tokenizer(const train::ModelSource& source) {
+    if (!source.snapshot || source.snapshot->assets_directory().empty()) return false;
+    const std::filesystem::path folder = source.snapshot->assets_directory();
+    return std::filesystem::exists(folder / "tokenizer.json") ||
+           std::filesystem::exists(folder / "vocab.json");
+}
+
 std::unique_ptr<data::Tokenizer> open_tokenizer(const GenerateArguments& arguments,
                                                 const train::ModelSource& source) {
     const bool named = !arguments.tokenizer.empty();
+    if (!named && source.about.tokenizer == "byte" && came_with_tokenizer(source))
+        throw ConfigError("--prompt: this model came with a tokenizer of its own (" +
+                          source.snapshot->assets_directory() +
+                          "), which Escalier cannot read; give --prompt-ids, or name one with --tokenizer");
     const std::string spec = named ? arguments.tokenizer : source.about.tokenizer;
     try {
         return data::make_tokenizer(spec, named ? "--tokenizer" : "data.tokenizer");

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ namespace {
 struct TrainArguments {
     std::string job;
     std::vector<std::string> overrides;
-    std::string resume;  // empty: as the job spec says
+    std::optional<std::string> resume;  // none: as the job spec says
     train::TrainOptions options;
 };
 
@@ -34,7 +35,12 @@ config::JobSpec load_everywhere(const TrainArguments& arguments, comm::MpiEnv& e
             config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, world.size(),
                                   config::process_environment(), train::schedule_rules());
         config::require_data(job.spec);
-        if (!arguments.resume.empty()) job.spec.checkpoint.resume = arguments.resume;
+        if (arguments.resume) job.spec.checkpoint.resume = *arguments.resume;
+        if (job.spec.checkpoint.resume.empty())
+            throw ConfigError(
+                "checkpoint.resume (--resume): found nothing, wanted auto, none, a run folder or one of its "
+                "step "
+                "folders");
         text = config::dump(job.spec);
         schedule_file = job.spec.pipeline.file_text;
     });
