@@ -234,7 +234,8 @@ def curve(case):
 def final_state(case):
     """Names, sizes and hashes of all tensor files after the last step."""
     with open(case.path(f"runs/case/step_{STEPS:08d}/manifest.json"), encoding="utf-8") as file:
-        return sorted((entry["name"], entry["bytes"], entry["xxh3_128"]) for entry in json.load(file)["files"])
+        return sorted((entry["name"], entry["bytes"], entry["xxh3_128"]) for entry in json.load(file)["files"]
+                      if entry["name"].endswith(".safetensors"))
 
 
 def newest_step(case):
