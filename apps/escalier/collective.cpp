@@ -6,10 +6,9 @@
 
 namespace escalier::apps {
 
-int run_collective(comm::MpiEnv& env, const std::function<void()>& work) {
+int run_collective(comm::MpiEnv& env, const std::function<int()>& work) {
     try {
-        work();
-        return 0;
+        return work();
     } catch (const comm::AgreedError& error) {
         if (env.world().rank() == 0) std::cerr << "escalier: " << error.what() << std::endl;
         return static_cast<int>(error.code());

@@ -7,8 +7,8 @@
 
 namespace escalier::apps {
 
-// Runs `work` and turns what it throws into an exit code: an error that all ranks share is printed once, one
-// that only some ranks see ends the job.
-int run_collective(comm::MpiEnv& env, const std::function<void()>& work);
+// Runs `work`, whose exit code it returns, and turns what it throws into one: an error that all ranks share
+// is printed once, one that only some ranks see ends the job.
+int run_collective(comm::MpiEnv& env, const std::function<int()>& work);
 
 }  // namespace escalier::apps

@@ -198,6 +198,7 @@ int run(const GenerateArguments& arguments) {
                                    env, env.world());
         inference.load(source.weights());
         print_text(arguments, text, inference, options);
+        return 0;
     });
 }
 

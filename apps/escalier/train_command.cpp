@@ -1,12 +1,12 @@
 #include "train_command.h"
 
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "collective.h"
 #include "comm/broadcast_text.h"
 #include "comm/mpi_env.h"
 #include "config/dump.h"
@@ -61,16 +61,7 @@ int run(const TrainArguments& arguments) {
     train::TrainOptions options = arguments.options;
     options.stop = &stop;
     comm::MpiEnv env(nullptr, nullptr);
-    try {
-        return train::train(load_everywhere(arguments, env), env, options);
-    } catch (const comm::AgreedError& error) {
-        if (env.world().rank() == 0) std::cerr << "escalier: " << error.what() << std::endl;
-        return static_cast<int>(error.code());
-    } catch (const Error& error) {
-        env.abort(static_cast<int>(error.code()), error.what());
-    } catch (const std::exception& error) {
-        env.abort(static_cast<int>(ExitCode::failed), error.what());
-    }
+    return run_collective(env, [&] { return train::train(load_everywhere(arguments, env), env, options); });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // A library for LD_PRELOAD that lets file operations below a folder fail, stall, or end the process, as a
 // full disk, a broken one, or a power cut would. The environment says what; without it nothing changes:
 //
-//   FAULTY_FILES="under=/work/runs;match=step_;op=write;after_bytes=4096;do=ENOSPC;rank=1"
+//   FAULTY_FILES="under=/data/runs;match=step_;op=write;after_bytes=4096;do=ENOSPC;rank=1"
 //
 //   under=PATH      absolute; operations on paths that begin with it count
 //   match=TEXT      of those, the ones whose path holds this text
