@@ -2,10 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
-#include <string_view>
 
 #include "check_command.h"
 #include "ckpt_command.h"
@@ -14,30 +12,18 @@
 #include "env_command.h"
 #include "generate_command.h"
 #include "print_config_command.h"
+#include "refusal.h"
 #include "schedule_command.h"
 #include "schema_command.h"
 #include "train_command.h"
 
 namespace {
 
-// Every process of a launch sees the same refusal; one of them says so. Launchers tell a process its rank
-// before MPI does.
-bool speaks() {
-    for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"})
-        if (const char* rank = std::getenv(variable)) return std::string_view(rank) == "0";
-    return true;
-}
-
-int refuse(const char* message, escalier::ExitCode code) {
-    if (speaks()) std::cerr << "escalier: " << message << std::endl;
-    return static_cast<int>(code);
-}
-
 // A page that a full disk swallowed must not look like success.
 int written(int code) {
     std::cout.flush();
     if (code == 0 && (!std::cout || std::fflush(stdout) != 0))
-        return refuse("standard output cannot be written", escalier::ExitCode::write_failed);
+        return escalier::apps::refuse("standard output cannot be written", escalier::ExitCode::write_failed);
     return code;
 }
 
@@ -66,11 +52,15 @@ int main(int argc, char** argv) {
         return app.got_subcommand("train") ? code : written(code);  // a run has its log
     } catch (const CLI::ParseError& error) {
         // CLI11's own codes lie above 100; help and version end with 0.
-        if (speaks()) app.exit(error);
-        return error.get_exit_code() == 0 ? written(0) : static_cast<int>(ExitCode::usage);
+        if (error.get_exit_code() != 0) {
+            apps::say_once([&] { app.exit(error); });
+            return static_cast<int>(ExitCode::usage);
+        }
+        if (apps::first_process()) app.exit(error);
+        return written(0);
     } catch (const Error& error) {
-        return refuse(error.what(), error.code());
+        return apps::refuse(error.what(), error.code());
     } catch (const std::exception& error) {
-        return refuse(error.what(), ExitCode::failed);
+        return apps::refuse(error.what(), ExitCode::failed);
     }
 }

@@ -244,6 +244,19 @@ class Launch(FailureTest):
         with mock.patch.dict(os.environ, {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}):
             self.refused(N0, 0, USAGE, r"srun --mpi=pmix")
 
+    def test_the_first_process_speaks_even_where_it_is_the_last_to_fail(self):
+        late = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" != 0 ] || sleep 1; exec "$@"', "sh", BINARY]
+        for arguments, fact in ((["train"], "job is required"), (["check", "nowhere.yaml", "--ranks", "1"], "nowhere.yaml")):
+            launch = subprocess.run([os.path.join(ROOT, "scripts/mpirun"), "-n", "3", *late, *arguments], text=True,
+                                    capture_output=True, timeout=60, check=False)
+            self.assertIn(launch.returncode, (USAGE, INPUT_MISSING), launch)
+            self.assertEqual((launch.stdout + launch.stderr).count(fact), 1, launch)
+
+    def test_a_process_that_fails_alone_speaks(self):
+        alone = subprocess.run([BINARY, "check", "nowhere.yaml", "--ranks", "1"], text=True, capture_output=True, timeout=60, check=False,
+                               env={**environment(), "OMPI_COMM_WORLD_RANK": "1"})
+        self.assertEqual(alone.returncode, INPUT_MISSING, alone)
+        self.assertEqual(alone.stderr.count("nowhere.yaml"), 1, alone)
 
     def test_command_lines_are_refused_once_for_all_processes(self):
         for arguments, fact in ((["train"], "job is required"), (["train", "--bogus", "job.yaml"], "--bogus"),
