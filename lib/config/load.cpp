@@ -19,14 +19,16 @@ namespace {
 
 constexpr std::size_t largest_job_file = std::size_t{1} << 20;
 
-// The preset that file and overrides ask for together. Faults are found again by the real pass.
-std::string wanted_preset(const JobFile& file, const std::vector<std::string>& overrides,
-                          const Environment& environment, Origins& origins) {
+// The preset that the document (of `file`) and overrides ask for together. Faults are found again by the real
+// pass.
+std::string wanted_preset(const std::optional<YAML::Node>& document, const std::string& file,
+                          const std::vector<std::string>& overrides, const Environment& environment,
+                          Origins& origins) {
     JobSpec spec;
     Problems ignored;
     const FieldTable table = table_of(spec);
     Reader reader(table, environment, ignored, origins);
-    reader.read_document(file.text, {file.path});
+    if (document) reader.read_document(*document, {file});
     for (const std::string& assignment : overrides) reader.read_override(assignment);
     return spec.model.preset;
 }
@@ -35,7 +37,7 @@ void read_preset(const std::string& name, const std::string& place, Reader& read
     const std::string_view text = preset_text(name);
     if (!text.empty()) {
         reader.set_origin("preset " + name);
-        reader.read_document(std::string(text), {"configs/presets/" + name + ".yaml"});
+        reader.read_text(std::string(text), {"configs/presets/" + name + ".yaml"});
         reader.set_origin("");
         return;
     }
@@ -108,10 +110,11 @@ Job load(const JobFile& file, const std::vector<std::string>& overrides, const E
     const FieldTable table = table_of(job.spec);
     Reader reader(table, environment, problems, job.origins);
 
+    const std::optional<YAML::Node> document = parse_yaml(file.text, {file.path}, problems);
     Origins first_origins;
-    const std::string preset = wanted_preset(file, overrides, environment, first_origins);
+    const std::string preset = wanted_preset(document, file.path, overrides, environment, first_origins);
     if (!preset.empty()) read_preset(preset, first_origins["model.preset"], reader, problems);
-    if (!reader.read_document(file.text, {file.path})) problems.doubt("model");
+    if (!document || !reader.read_document(*document, {file.path})) problems.doubt("model");
     for (const std::string& assignment : overrides) reader.read_override(assignment);
 
     if (job.spec.run.name == "auto" && !problems.doubted("run.name")) {
@@ -135,7 +138,7 @@ ModelConfig parse_model(const std::string& text, const std::string& file) {
     Problems problems;
     Origins origins;
     const Environment nothing = [](const std::string&) { return std::nullopt; };
-    Reader(table, nothing, problems, origins).read_document(text, {file});
+    Reader(table, nothing, problems, origins).read_text(text, {file});
     problems.throw_if_any();
     return model;
 }

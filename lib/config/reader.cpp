@@ -92,20 +92,23 @@ std::optional<YAML::Node> parse_yaml(const std::string& text, const Place& place
     }
 }
 
-bool Reader::read_document(const std::string& text, const Place& place) {
-    const std::optional<YAML::Node> root = parse_yaml(text, place, problems_);
-    if (!root) return false;
-    if (root->IsNull()) {
+bool Reader::read_document(const YAML::Node& root, const Place& place) {
+    if (root.IsNull()) {
         problems_.add(place.name, "", "the file is empty, wanted a job spec such as model: {preset: tiny}");
         return false;
     }
-    if (!root->IsMap()) {
-        problems_.add(place.at(root->Mark()), "",
-                      "found " + found(*root) + ", wanted a map of sections such as model: {preset: tiny}");
+    if (!root.IsMap()) {
+        problems_.add(place.at(root.Mark()), "",
+                      "found " + found(root) + ", wanted a map of sections such as model: {preset: tiny}");
         return false;
     }
-    read_map(*root, table_, "", place);
+    read_map(root, table_, "", place);
     return true;
+}
+
+bool Reader::read_text(const std::string& text, const Place& place) {
+    const std::optional<YAML::Node> root = parse_yaml(text, place, problems_);
+    return root && read_document(*root, place);
 }
 
 void Reader::read_override(const std::string& assignment) {

@@ -19,8 +19,9 @@ class Reader {
     Reader(const FieldTable& table, const Environment& environment, Problems& problems, Origins& origins)
         : table_(table), environment_(environment), problems_(problems), origins_(origins) {}
 
-    // A whole spec. False if the text is no YAML or no map.
-    bool read_document(const std::string& text, const Place& place);
+    // A whole spec. False if it is no map, or the text no YAML.
+    bool read_document(const YAML::Node& root, const Place& place);
+    bool read_text(const std::string& text, const Place& place);
     // "parallel.tp=2", a key or a section, its value in YAML.
     void read_override(const std::string& assignment);
     // What origins say about the values that follow instead of a position: "preset small".

@@ -1,5 +1,6 @@
 #include <stdexcept>
 #include <string>
+#include <unordered_set>
 
 #include "config/dump.h"
 #include "config/validate.h"
@@ -22,6 +23,14 @@ std::optional<std::string> variable(const std::string& name) {
     return std::nullopt;
 }
 
+// Whether the dump reads back to the same spec was looked at before: most inputs lead to few specs.
+bool seen(const std::string& dumped) {
+    constexpr std::size_t room = 1 << 14;  // of about 3 KiB
+    static std::unordered_set<std::string> dumps;
+    if (dumps.size() == room) dumps.clear();
+    return !dumps.insert(dumped).second;
+}
+
 void load_and_resolve(const std::string& text, const std::vector<std::string>& overrides) {
     const auto rules = train::schedule_rules([](const std::string&) { return "0F0,0B0\n"; });
     for (const std::int64_t ranks : {1, 8}) {
@@ -29,6 +38,7 @@ void load_and_resolve(const std::string& text, const std::vector<std::string>& o
             config::load_resolved({"job.yaml", text}, overrides, ranks, variable, rules).spec;
         // What rank 0 hands to the others.
         const std::string dumped = config::dump(spec);
+        if (seen(dumped)) continue;
         const config::JobSpec again = config::load({"job.yaml", dumped}, {}, variable).spec;
         if (config::dump(again) != dumped)
             throw std::logic_error("the dump reads back to another spec:\n" + dumped);
