@@ -30,36 +30,40 @@ inline std::vector<SharePiece> small_share(int rank) {
     return share;
 }
 
-// Saves it as RUN/step_NNNNNNNN; returns that folder.
-inline std::string write_small_checkpoint(FileLayer& files, const std::string& run, std::int64_t step) {
+// Saves what ranks with these shares hold, each element its small_value, as RUN/step_NNNNNNNN; returns that
+// folder.
+inline std::string write_checkpoint_of(FileLayer& files, const std::string& run, std::int64_t step,
+                                       const std::vector<std::vector<SharePiece>>& shares) {
     SaveFacts facts;
     facts.run.step = step;
     facts.run.optimizer = "adamw";
     facts.config_text = "version: 1\n";
     const std::string unfinished = unfinished_directory(run, step);
     files.make_directory(unfinished);
-    std::vector<std::vector<SharePiece>> shares;
     std::vector<std::vector<ManifestFile>> written;
-    for (const int rank : {0, 1}) {
-        shares.push_back(small_share(rank));
+    for (const std::vector<SharePiece>& share : shares) {
         std::vector<float> values;
         const auto piece = [&](std::size_t i) {
-            const Block& block = shares.back()[i].block;
+            const Block& block = share[i].block;
             values.clear();
             for (std::int64_t row = 0; row < block.rows; ++row)
                 for (std::int64_t column = 0; column < block.columns; ++column)
-                    values.push_back(
-                        small_value(shares.back()[i].kind, block.row + row, block.column + column));
+                    values.push_back(small_value(share[i].kind, block.row + row, block.column + column));
             return PieceValues{values.data(), false};
         };
         const std::atomic<bool> cancel = false;
-        written.push_back(write_share(files, unfinished, rank, shares.back(), piece, cancel));
+        written.push_back(
+            write_share(files, unfinished, static_cast<int>(written.size()), share, piece, cancel));
     }
     Manifest manifest;
     manifest.run = facts.run;
     fill_manifest(manifest, shares, written);
     commit(files, run, facts, manifest);
     return run + "/" + unfinished.substr(run.size() + 1, 13);
+}
+
+inline std::string write_small_checkpoint(FileLayer& files, const std::string& run, std::int64_t step) {
+    return write_checkpoint_of(files, run, step, {small_share(0), small_share(1)});
 }
 
 }  // namespace escalier::checkpoint
