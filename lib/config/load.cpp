@@ -19,6 +19,17 @@ namespace {
 
 constexpr std::size_t largest_job_file = std::size_t{1} << 20;
 
+bool names_preset(const YAML::Node& document) {
+    if (!document.IsMap()) return false;
+    for (const auto& section : document) {
+        if (!section.first.IsScalar() || section.first.Scalar() != "model" || !section.second.IsMap())
+            continue;
+        for (const auto& entry : section.second)
+            if (entry.first.IsScalar() && entry.first.Scalar() == "preset") return true;
+    }
+    return false;
+}
+
 // The preset that the document (of `file`) and overrides ask for together. Faults are found again by the real
 // pass.
 std::string wanted_preset(const std::optional<YAML::Node>& document, const std::string& file,
@@ -28,8 +39,9 @@ std::string wanted_preset(const std::optional<YAML::Node>& document, const std::
     Problems ignored;
     const FieldTable table = table_of(spec);
     Reader reader(table, environment, ignored, origins);
-    if (document) reader.read_document(*document, {file});
-    for (const std::string& assignment : overrides) reader.read_override(assignment);
+    if (document && names_preset(*document)) reader.read_document(*document, {file});
+    for (const std::string& assignment : overrides)
+        if (assignment.compare(0, 5, "model") == 0) reader.read_override(assignment);
     return spec.model.preset;
 }
 

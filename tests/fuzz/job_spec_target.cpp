@@ -33,16 +33,15 @@ bool seen(const std::string& dumped) {
 
 void load_and_resolve(const std::string& text, const std::vector<std::string>& overrides) {
     const auto rules = train::schedule_rules([](const std::string&) { return "0F0,0B0\n"; });
-    for (const std::int64_t ranks : {1, 8}) {
-        const config::JobSpec spec =
-            config::load_resolved({"job.yaml", text}, overrides, ranks, variable, rules).spec;
-        // What rank 0 hands to the others.
-        const std::string dumped = config::dump(spec);
-        if (seen(dumped)) continue;
-        const config::JobSpec again = config::load({"job.yaml", dumped}, {}, variable).spec;
-        if (config::dump(again) != dumped)
-            throw std::logic_error("the dump reads back to another spec:\n" + dumped);
-    }
+    const std::int64_t ranks = (text.size() + (overrides.empty() ? 0 : overrides[0].size())) % 2 == 0 ? 1 : 8;
+    const config::JobSpec spec =
+        config::load_resolved({"job.yaml", text}, overrides, ranks, variable, rules).spec;
+    // What rank 0 hands to the others.
+    const std::string dumped = config::dump(spec);
+    if (seen(dumped)) return;
+    const config::JobSpec again = config::load({"job.yaml", dumped}, {}, variable).spec;
+    if (config::dump(again) != dumped)
+        throw std::logic_error("the dump reads back to another spec:\n" + dumped);
 }
 
 }  // namespace
