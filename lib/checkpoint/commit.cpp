@@ -26,32 +26,46 @@ bool is_leftover(const std::string& name) {
            step_of_directory(name.substr(0, name.size() - unfinished_suffix.size()));
 }
 
-void copy_file(FileLayer& files, const std::string& from, const std::string& to) {
+// `from` as the file `name` of the folder `directory`.
+ManifestFile copy_file(FileLayer& files, const std::string& from, const std::string& directory,
+                       const std::string& name) {
     std::ifstream in(from, std::ios::binary);
     if (!in) throw IoError::read(from + ": cannot be read, so that it cannot be carried along");
-    const std::unique_ptr<OutputFile> out = files.create(to);
+    const std::unique_ptr<OutputFile> out = files.create(directory + "/" + name);
     std::vector<char> buffer(std::size_t{1} << 20);
-    while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || in.gcount() > 0)
-        out->write(buffer.data(), static_cast<std::size_t>(in.gcount()));
+    ManifestFile copied{name, 0, ""};
+    FileHash hash;
+    while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || in.gcount() > 0) {
+        const auto bytes = static_cast<std::size_t>(in.gcount());
+        out->write(buffer.data(), bytes);
+        hash.add(buffer.data(), bytes);
+        copied.bytes += bytes;
+    }
     out->sync();
+    copied.xxh3_128 = hash.hex();
+    return copied;
 }
 
-void copy_assets(FileLayer& files, const SaveFacts& facts, const std::string& to) {
+std::vector<ManifestFile> copy_assets(FileLayer& files, const SaveFacts& facts, const std::string& to) {
     const std::string& from = facts.assets_directory;
-    const auto wanted = [&](const fs::path& path) {
+    const auto wanted = [&](const std::string& name) {
         const auto& names = facts.asset_names;
-        return names.empty() || std::find(names.begin(), names.end(), path.filename()) != names.end();
+        return plain_file_name(name) &&
+               (names.empty() || std::find(names.begin(), names.end(), name) != names.end());
     };
-    std::vector<fs::path> assets;
+    std::vector<std::string> assets;
     std::error_code error;
     for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error))
-        if (at->is_regular_file() && wanted(at->path())) assets.push_back(at->path());
+        if (const std::string name = at->path().filename().string(); at->is_regular_file() && wanted(name))
+            assets.push_back(name);
     if (error) throw IoError::read(from + ": cannot be listed: " + error.message());
     std::sort(assets.begin(), assets.end());
-    files.make_directory(to);
-    for (const fs::path& asset : assets)
-        copy_file(files, asset.string(), to + "/" + asset.filename().string());
-    files.sync_directory(to);
+    files.make_directory(to + "/" + assets_name);
+    std::vector<ManifestFile> copied;
+    for (const std::string& asset : assets)
+        copied.push_back(copy_file(files, from + "/" + asset, to, std::string(assets_name) + "/" + asset));
+    files.sync_directory(to + "/" + assets_name);
+    return copied;
 }
 
 // Gives the unfinished folder its name. Where the name is taken, the two change places, so that a whole
@@ -94,11 +108,12 @@ std::optional<std::string> commit(FileLayer& files, const std::string& run_direc
                                   const Manifest& manifest) {
     const std::string unfinished = unfinished_directory(run_directory, facts.run.step);
     write_file(files, unfinished + "/" + config_name, facts.config_text);
-    if (!facts.assets_directory.empty()) copy_assets(files, facts, unfinished + "/" + assets_name);
     Manifest whole = manifest;
     FileHash hash;
     hash.add(facts.config_text.data(), facts.config_text.size());
     whole.files.push_back({config_name, facts.config_text.size(), hash.hex()});
+    if (!facts.assets_directory.empty())
+        for (ManifestFile& asset : copy_assets(files, facts, unfinished)) whole.files.push_back(asset);
     write_file(files, unfinished + "/" + manifest_name, whole.text());
     files.sync_directory(unfinished);
     const std::optional<std::string> replaced = take_name(files, run_directory, facts.run.step);

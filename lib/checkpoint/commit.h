@@ -15,7 +15,7 @@ namespace escalier::checkpoint {
 struct SaveFacts {
     RunState run;
     std::string config_text;               // becomes config.yaml
-    std::string assets_directory;          // its files are copied to hf/; empty: none
+    std::string assets_directory;          // its plainly named files are copied to hf/; empty: none
     std::vector<std::string> asset_names;  // of these names alone; empty: all
 };
 
@@ -27,8 +27,8 @@ void remove_leftovers(FileLayer& files, const std::string& run_directory);
 
 // Writes config, assets and manifest into the unfinished folder, gives it its name and makes it the latest,
 // all durable on return. A checkpoint of that step that was there lies in the trash then, whose path is
-// returned. manifest.run is facts.run; the file of the
-// config is added to its files.
+// returned. manifest.run is facts.run; config and assets
+// are added to its files.
 std::optional<std::string> commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
                                   const Manifest& manifest);
 

@@ -31,7 +31,7 @@ struct RunState {
 };
 
 struct ManifestFile {
-    std::string name;
+    std::string name;  // plain, or hf/ and a plain name
     std::uint64_t bytes = 0;
     std::string xxh3_128;  // 32 hex digits
 
@@ -64,6 +64,9 @@ struct Manifest {
     std::string text() const;  // JSON
     bool operator==(const Manifest&) const = default;
 };
+
+// A name that stays in its folder and shows in no message what it is not: letters, digits and ._-
+bool plain_file_name(const std::string& name);
 
 // Throws DataError, naming `path` and the fault, unless everything fits together: known version, plain file
 // names, each tensor covered exactly once by its pieces, moments for all tensors or none.

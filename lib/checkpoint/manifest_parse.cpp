@@ -5,6 +5,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/manifest_fields.h"
+#include "checkpoint/run_folder.h"
 #include "checkpoint/strict_json.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -108,11 +109,10 @@ RunState parse_run(const Fields& fields) {
     return run;
 }
 
-// A name that stays in its folder and shows in no message what it is not.
-bool plain_file_name(const std::string& name) {
-    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    return !name.empty() && name.size() <= 200 && name[0] != '.' &&
-           name.find_first_not_of(allowed) == std::string::npos;
+// A plain name, in the folder of what came with an imported model too.
+bool file_of_checkpoint(const std::string& name) {
+    const std::string assets = std::string(assets_name) + "/";
+    return plain_file_name(name.starts_with(assets) ? name.substr(assets.size()) : name);
 }
 
 std::vector<ManifestFile> parse_files(const Fields& fields, std::map<std::string, std::size_t>& index) {
@@ -122,7 +122,7 @@ std::vector<ManifestFile> parse_files(const Fields& fields, std::map<std::string
                            {"name", "bytes", "xxh3_128"});
         ManifestFile file;
         file.name = entry.string("name");
-        if (!plain_file_name(file.name))
+        if (!file_of_checkpoint(file.name))
             throw Fault{entry.name("name") + " is '" + shortened(file.name) + "', not a plain file name"};
         file.bytes = static_cast<std::uint64_t>(entry.count("bytes", 0));
         file.xxh3_128 = entry.digits("xxh3_128", 32);
@@ -215,6 +215,12 @@ Manifest parse(const std::string& text) {
 }
 
 }  // namespace
+
+bool plain_file_name(const std::string& name) {
+    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    return !name.empty() && name.size() <= 200 && name[0] != '.' &&
+           name.find_first_not_of(allowed) == std::string::npos;
+}
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {
     try {

@@ -168,6 +168,27 @@ TEST_F(HfRoundTripTest, TheImportIsACheckpointOfWeightsAlone) {
     EXPECT_EQ(read(folder_ + "/out/tokenizer.json"), "{}");
 }
 
+TEST_F(HfRoundTripTest, WhatIsCarriedAlongIsHashed) {
+    fs::copy(golden + "llama3", folder_ + "/hf");
+    TempFolder::put(folder_ + "/hf/tokenizer.json", "{}");
+    const std::string step = import(folder_ + "/hf", "run").step_directory;
+    const CheckpointReader reader(step);
+    const std::vector<ManifestFile>& files = reader.manifest().files;
+    const auto tokenizer = std::find_if(files.begin(), files.end(), [](const ManifestFile& file) {
+        return file.name == "hf/tokenizer.json";
+    });
+    ASSERT_NE(tokenizer, files.end());
+    EXPECT_EQ(tokenizer->bytes, 2u);
+    const auto index = static_cast<std::size_t>(tokenizer - files.begin());
+    EXPECT_NO_THROW(reader.verify_file(index));
+    TempFolder::put(step + "/hf/tokenizer.json", "[]");
+    EXPECT_THROW(reader.verify_file(index), DataError);
+    TempFolder::put(step + "/hf/tokenizer.json", "{ }");
+    EXPECT_THROW(CheckpointReader{step}, DataError) << "another size";
+    fs::remove(step + "/hf/tokenizer.json");
+    EXPECT_THROW(CheckpointReader{step}, DataError) << "absent";
+}
+
 TEST_F(HfRoundTripTest, WhatIsThereIsNotWrittenOver) {
     const HfImportResult run = import(golden + "qwen2", "run");
     EXPECT_THROW(import(golden + "qwen2", "run"), ConfigError);
