@@ -248,6 +248,10 @@ bool Saver::under_way() const {
     return state_->phase != State::Phase::idle;
 }
 
+std::vector<TaskTime> Saver::writer_times() const {
+    return state_->writer.recent();
+}
+
 std::optional<SavedCheckpoint> Saver::at_step_end() {
     const Stopwatch watch(state_->stalled);
     return state_->poll();

@@ -15,6 +15,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/file_layer.h"
 #include "checkpoint/state.h"
+#include "checkpoint/writer_thread.h"
 #include "comm/mpi_env.h"
 #include "config/job_spec.h"
 #include "device/arena.h"
@@ -50,7 +51,8 @@ class Saver {
     // durable: that one, or this one where there is no staging. Throws as at_step_end().
     std::optional<SavedCheckpoint> begin(const SaveFacts& facts);
 
-    bool under_way() const;  // the same on all ranks
+    bool under_way() const;                      // the same on all ranks
+    std::vector<TaskTime> writer_times() const;  // of this rank's writer thread, the last few
 
     // Collective, at every step's end; nothing to do unless a save is under way. Returns a save that has
     // become durable. Throws on all ranks alike, AgreedError with the code and message of the lowest failing

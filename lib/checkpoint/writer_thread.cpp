@@ -3,9 +3,11 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/check.h"
+#include "core/clock.h"
 
 namespace escalier::checkpoint {
 
@@ -35,6 +37,7 @@ void WriterThread::start(std::function<void()> task) {
         task_ = std::move(task);
         failure_ = nullptr;
         busy_ = true;
+        recent_[started_++ % recent_.size()].start = now_seconds();
     }
     changed_.notify_all();
 }
@@ -47,6 +50,14 @@ bool WriterThread::idle(double seconds) {
 std::exception_ptr WriterThread::failure() {
     const std::lock_guard lock(mutex_);
     return failure_;
+}
+
+std::vector<TaskTime> WriterThread::recent() {
+    const std::lock_guard lock(mutex_);
+    std::vector<TaskTime> tasks(
+        recent_.begin(), recent_.begin() + static_cast<std::ptrdiff_t>(std::min(started_, recent_.size())));
+    if (busy_) tasks[(started_ - 1) % recent_.size()].end = now_seconds();
+    return tasks;
 }
 
 void WriterThread::run() {
@@ -65,6 +76,7 @@ void WriterThread::run() {
         failure_ = failure;
         task_ = nullptr;
         busy_ = false;
+        recent_[(started_ - 1) % recent_.size()].end = now_seconds();
         changed_.notify_all();
     }
 }

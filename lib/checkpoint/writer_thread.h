@@ -1,13 +1,21 @@
 // A thread that runs one task at a time; its name is "writer".
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace escalier::checkpoint {
+
+// When a task ran, in seconds of core/clock.h.
+struct TaskTime {
+    double start = 0;
+    double end = 0;  // of one under way: the present
+};
 
 class WriterThread {
  public:
@@ -22,6 +30,8 @@ class WriterThread {
     bool idle(double seconds = 0);
     // What the last task threw, once idle; null: nothing.
     std::exception_ptr failure();
+    // The last few tasks, in no order.
+    std::vector<TaskTime> recent();
 
  private:
     void run();
@@ -30,6 +40,8 @@ class WriterThread {
     std::condition_variable changed_;
     std::function<void()> task_;
     std::exception_ptr failure_;
+    std::array<TaskTime, 8> recent_;
+    std::size_t started_ = 0;  // tasks ever
     bool busy_ = false;
     bool ending_ = false;
     std::thread thread_;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "comm/clock_offset.h"
+#include "comm/gather_bytes.h"
 #include "comm/launch_guard.h"
 #include "comm/mpi_channel.h"
 #include "comm/mpi_check.h"
@@ -279,6 +280,12 @@ double MpiEnv::clock_offset(Communicator& group) {
     if (mpi.size() == 1 || mpi.shares_memory()) return 0;
     const WaitScope scope(*state_->watchdog, "the other ranks to compare clocks");
     return measure_clock_offset(mpi.mpi_comm());
+}
+
+void MpiEnv::gather_bytes(Communicator& group, const std::string& bytes, const char* label,
+                          const std::function<void(int rank, std::string bytes)>& take) {
+    comm::gather_bytes(dynamic_cast<MpiCommunicator&>(group).mpi_comm(), *state_->watchdog, bytes, label,
+                       take);
 }
 
 void MpiEnv::abort(int code, const std::string& message) {

@@ -69,6 +69,11 @@ class MpiEnv {
     // Seconds to add to this rank's clock to read that of rank 0 of `group`; 0 on one host. Collective.
     double clock_offset(Communicator& group);
 
+    // Collective over `group`: hands what every rank brings to take(rank, bytes) on the group's first rank,
+    // one rank after the other in order, so that no more than one of them is held beside what `take` keeps.
+    void gather_bytes(Communicator& group, const std::string& bytes, const char* label,
+                      const std::function<void(int rank, std::string bytes)>& take);
+
     // Prints `message` unless another rank of this node did, and ends all ranks with `code`. For errors that
     // only some ranks see.
     [[noreturn]] void abort(int code, const std::string& message);

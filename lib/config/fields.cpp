@@ -13,6 +13,7 @@ constexpr std::int64_t most_ffn = 1 << 20;
 constexpr std::int64_t most_heads = 1 << 14;
 constexpr std::int64_t most_head_dim = 1 << 12;
 constexpr std::int64_t most_vocab = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t most_traced = 100;      // steps: memory for them is taken before the first one
 constexpr std::int64_t most_steps = 99999999;  // the digits of a checkpoint's name
 
 FieldValue count(std::int64_t& at, std::int64_t min, std::int64_t max) {
@@ -215,9 +216,15 @@ void fields(FieldTable& f, CheckpointConfig& c) {
       "its step folders");
 }
 
+void fields(FieldTable& f, TraceConfig& c) {
+    f("start", count(c.start, 1, most_steps), "first step of the trace, counted from 1");
+    f("steps", count(c.steps, 0, most_traced), "steps of the trace; 0: none is made");
+}
+
 void fields(FieldTable& f, LogConfig& c) {
     f("every", count(c.every, 0, most_steps), "steps between lines of the log; 0: off");
     f("jsonl", yes_no(c.jsonl), "write metrics.jsonl");
+    f.section("trace", c.trace, "steps that trace.json shows, for Perfetto");
     f("peak_tflops", count_or_auto(c.peak_tflops, 1, 1000000),
       "dense peak of one device in TFLOP/s, the denominator of MFU; auto: by the GPU's name, none on a CPU");
 }

@@ -133,6 +133,7 @@ void fields(FieldTable& table, DataSource& config);
 void fields(FieldTable& table, DataConfig& config);
 void fields(FieldTable& table, EvalConfig& config);
 void fields(FieldTable& table, CheckpointConfig& config);
+void fields(FieldTable& table, TraceConfig& config);
 void fields(FieldTable& table, LogConfig& config);
 void fields(FieldTable& table, JobSpec& config);
 

@@ -170,9 +170,18 @@ struct CheckpointConfig {
     bool operator==(const CheckpointConfig&) const = default;
 };
 
+// The window of steps that trace.json shows.
+struct TraceConfig {
+    std::int64_t start = 2;  // its first step, counted from 1
+    std::int64_t steps = 0;  // 0: no trace
+
+    bool operator==(const TraceConfig&) const = default;
+};
+
 struct LogConfig {
     std::int64_t every = 1;
     bool jsonl = true;
+    TraceConfig trace;
     AutoInt peak_tflops;  // of one device, for MFU; auto: by the name of the GPU
 
     bool operator==(const LogConfig&) const = default;

@@ -14,6 +14,7 @@ GradientReducer::GradientReducer(const model::ParameterList& parameters, const s
     std::size_t buckets = 0;
     for (std::size_t chunk = 0; chunk < stages.size(); ++chunk) {
         cut_into_buckets(parameters, stages[chunk], options.bucket_elements, chunks_[chunk]);
+        for (Bucket& bucket : chunks_[chunk]) bucket.stage = stages[chunk];
         buckets += chunks_[chunk].size();
     }
     order_.reserve(buckets);
@@ -74,7 +75,7 @@ void GradientReducer::take_slots(comm::Communicator& dp, device::Arena& arena, i
 }
 
 void GradientReducer::start(const OpContext& context, int chunk) {
-    ++chunks_started_;
+    if (chunks_started_++ == 0) times_.clear();
     if (single_) return;
     for (Bucket& bucket : chunks_[static_cast<std::size_t>(chunk)]) order_.push_back(&bucket);
     poll(context);
@@ -96,11 +97,27 @@ void GradientReducer::finish(const OpContext& context) {
     started_ = completed_ = chunks_started_ = 0;
 }
 
+std::size_t GradientReducer::reserve_times() {
+    times_.reserve(order_.capacity());
+    return 2 * order_.capacity();
+}
+
+void GradientReducer::settle_times() {
+    for (BucketTime& time : times_) {
+        time.start = clock_->seconds(static_cast<int>(time.start));
+        time.end = clock_->seconds(static_cast<int>(time.end));
+    }
+}
+
 void GradientReducer::launch(const OpContext& context) {
     while (started_ < order_.size() && !slot_busy_[static_cast<std::size_t>(order_[started_]->slot)]) {
         Bucket& bucket = *order_[started_++];
         slot_busy_[static_cast<std::size_t>(bucket.slot)] = true;
         bucket.packed.pack(context, ops_, bucket.staging);
+        if (clock_) {
+            bucket.time = static_cast<int>(times_.size());
+            times_.push_back({bucket.stage, bucket.elements(), static_cast<double>(clock_->mark()), 0});
+        }
         bucket.operation->start();
     }
 }
@@ -108,6 +125,8 @@ void GradientReducer::launch(const OpContext& context) {
 void GradientReducer::complete_oldest(const OpContext& context) {
     Bucket& bucket = *order_[completed_++];
     bucket.packed.unpack(context, ops_, bucket.staging);
+    if (bucket.time >= 0) times_[static_cast<std::size_t>(bucket.time)].end = clock_->mark();
+    bucket.time = -1;
     slot_busy_[static_cast<std::size_t>(bucket.slot)] = false;
 }
 

@@ -11,6 +11,7 @@
 
 #include "comm/communicator.h"
 #include "device/arena.h"
+#include "device/device.h"
 #include "kernels/ops.h"
 #include "model/parameter.h"
 #include "optim/packed_views.h"
@@ -21,6 +22,14 @@ struct ReducerOptions {
     // Large enough that comm's progress thread has work between two polls.
     std::int64_t bucket_elements = std::int64_t{1} << 23;  // at most this many in one message; >= 1
     int slots = 8;                                         // messages under way at once; >= 1
+};
+
+// The sum of one bucket, from its start until this rank took it in. Seconds once settled.
+struct BucketTime {
+    int stage = 0;
+    std::int64_t elements = 0;
+    double start = 0;
+    double end = 0;
 };
 
 class GradientReducer {
@@ -43,12 +52,22 @@ class GradientReducer {
     // Waits for all chunks. Afterwards every replica holds the same sums.
     void finish(const OpContext& context);
 
+    // Takes memory for the times of a step's buckets; returns how many marks of the device they are.
+    std::size_t reserve_times();
+    // From the next step on with this device's marks; null: not at all. To be settled when the device has
+    // passed the step's marks and before they are cleared.
+    void record_times(device::Device* device) { clock_ = device; }
+    void settle_times();
+    const std::vector<BucketTime>& times() const { return times_; }  // of the last step
+
  private:
     struct Bucket {
         TensorView in_place;  // without elements: packed
         PackedViews packed;
         TensorView staging;
         int slot = 0;
+        int stage = 0;
+        int time = -1;  // its place in times_; -1: not recorded
         std::unique_ptr<comm::AllReduce> operation;
 
         std::int64_t elements() const { return in_place.elements() + packed.elements(); }
@@ -68,6 +87,8 @@ class GradientReducer {
     std::size_t completed_ = 0;
     std::size_t chunks_started_ = 0;
     bool single_ = true;
+    device::Device* clock_ = nullptr;
+    std::vector<BucketTime> times_;
 };
 
 }  // namespace escalier::optim

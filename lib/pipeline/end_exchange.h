@@ -20,6 +20,7 @@ class EndExchange {
 
     // What all pipeline ranks told in the last split(), by rank, on this rank's clock.
     const std::vector<std::vector<ActionTime>>& actions() const { return actions_; }
+    const ActionEnds& ends() const { return ends_; }  // of those
 
  private:
     comm::Communicator& pp_;

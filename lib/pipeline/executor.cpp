@@ -19,6 +19,7 @@ struct Buffer {
     TensorView view;
     comm::Channel* channel = nullptr;
     int ticket = -1;      // -1: no message under way
+    int message = -1;     // its place in StepTimes::messages; -1: not recorded
     bool unread = false;  // a message was received into it, or will be, that no action has used yet
 };
 using Ring = std::vector<Buffer>;
@@ -40,13 +41,6 @@ struct Lane {
 
     std::span<const model::Segment> segments() const { return stage.segments(io.action.kind); }
     bool done() const { return next == segments().size(); }
-};
-
-// Segments of one action and one type that ran without a break, between two marks of the clock.
-struct Stretch {
-    std::size_t action;
-    bool collective;
-    double start, end;
 };
 
 // What the watchdog calls a wait.
@@ -79,9 +73,10 @@ struct Executor::State {
     std::function<void(int)> reduce;
     std::function<void()> poll;
     comm::Activity* activity = nullptr;
-    StepTimes times;                 // holds marks until they are settled
-    std::vector<Stretch> stretches;  // of the step
+    StepTimes times;  // holds marks until they are settled
     bool settled = true;
+    bool recording = false;  // messages too
+    std::size_t marks = 0;   // most that a step takes, without those of messages
 
     void take_buffers(const std::vector<model::Stage*>& stages, DType storage, Shape boundary,
                       device::Arena& arena, Channels& channels);
@@ -102,6 +97,8 @@ struct Executor::State {
     void run_segment(Lane& lane);
     void advance(Lane& lane);
     void poll_all();
+    void started(Buffer& buffer, const Action& action, bool gradient, bool sending);
+    void completed(Buffer& buffer);
     void finish(Buffer& buffer, const Action& action, bool gradient, bool sending);
     void poll_one_message();
     void drain();
@@ -136,21 +133,23 @@ void Executor::State::run(const Instruction& instruction) {
     const auto require_free = [](const Buffer& buffer) {
         ESCALIER_CHECK(buffer.channel && buffer.ticket < 0, "a buffer is used twice at once");
     };
-    const auto receive = [&](Buffer& buffer) {
+    const auto receive = [&](Buffer& buffer, bool gradient) {
         require_free(buffer);
+        if (recording) started(buffer, instruction.action, gradient, false);
         buffer.ticket = buffer.channel->start_receive(buffer.view);
         buffer.unread = true;
     };
     const auto send = [&](Buffer& buffer, bool gradient) {
         require_free(buffer);
         clock.stamp(buffer.view, 2 * instruction.chunk + gradient);
+        if (recording) started(buffer, instruction.action, gradient, true);
         buffer.ticket = buffer.channel->start_send(buffer.view);
     };
     switch (instruction.kind) {
         case InstructionKind::receive_activation:
-            return receive(chunk.inputs[i]);
+            return receive(chunk.inputs[i], false);
         case InstructionKind::receive_gradient:
-            return receive(chunk.output_gradients[i]);
+            return receive(chunk.output_gradients[i], true);
         case InstructionKind::send_activation:
             return send(chunk.outputs[i], false);
         case InstructionKind::send_gradient:
@@ -203,7 +202,7 @@ void Executor::State::compute(const Instruction& instruction) {
         run_segment(lane);
         if (!lane.done() && lane.segments()[lane.next].type == type) continue;
         add_stretch(lane, type == model::SegmentType::collective, stretch);
-        stretch = stretches.back().end;
+        stretch = times.stretches.back().end;
     }
     times.actions[lane.action].start = start;
     times.actions[lane.action].end = stretch;
@@ -230,7 +229,7 @@ void Executor::State::compute_pair(const Instruction& first, const Instruction& 
 }
 
 void Executor::State::add_stretch(const Lane& lane, bool collective, double start) {
-    stretches.push_back({lane.action, collective, start, clock.now()});
+    times.stretches.push_back({lane.action, collective, start, clock.now()});
 }
 
 void Executor::State::run_segment(Lane& lane) {
@@ -270,8 +269,14 @@ void Executor::State::settle() {
         resolve(wait.start);
         resolve(wait.end);
     }
-    for (const Stretch& stretch : stretches) {
-        const double seconds = clock.seconds(stretch.end) - clock.seconds(stretch.start);
+    for (MessageTime& message : times.messages) {
+        resolve(message.start);
+        resolve(message.end);
+    }
+    for (StretchTime& stretch : times.stretches) {
+        resolve(stretch.start);
+        resolve(stretch.end);
+        const double seconds = stretch.end - stretch.start;
         (stretch.collective ? times.tensor_collectives : times.compute) += seconds;
         times.actions[stretch.action].work += seconds;
     }
@@ -294,6 +299,18 @@ void Executor::State::poll_all() {
     if (poll) poll();
 }
 
+void Executor::State::started(Buffer& buffer, const Action& action, bool gradient, bool sending) {
+    buffer.message = static_cast<int>(times.messages.size());
+    times.messages.push_back({action, gradient, sending, clock.now(), 0});
+}
+
+void Executor::State::completed(Buffer& buffer) {
+    buffer.ticket = -1;
+    if (buffer.message < 0) return;
+    times.messages[static_cast<std::size_t>(buffer.message)].end = clock.now();
+    buffer.message = -1;
+}
+
 void Executor::State::finish(Buffer& buffer, const Action& action, bool gradient, bool sending) {
     WaitTime wait{action, gradient, sending, clock.now(), 0};
     bool waited = false;
@@ -301,7 +318,7 @@ void Executor::State::finish(Buffer& buffer, const Action& action, bool gradient
         buffer.channel->wait(buffer.ticket, WaitLabel(wait).text);
         waited = true;
     }
-    buffer.ticket = -1;
+    completed(buffer);
     if (buffer.unread && clock.read(buffer.view)) waited = true;
     buffer.unread = false;
     if (!waited) return;
@@ -315,7 +332,7 @@ void Executor::State::poll_one_message() {
         Buffer& buffer = *buffers[next_polled];
         next_polled = (next_polled + 1) % buffers.size();
         if (buffer.ticket < 0) continue;
-        if (buffer.channel->done(buffer.ticket)) buffer.ticket = -1;
+        if (buffer.channel->done(buffer.ticket)) completed(buffer);
         return;
     }
 }
@@ -344,10 +361,10 @@ Executor::Executor(schedule::Program program, std::vector<model::Stage*> stages,
         actions += instruction.kind == InstructionKind::compute;
     state_->times.actions.reserve(actions);
     state_->times.waits.reserve(4 * actions + state_->buffers.size());
-    state_->stretches.reserve(state_->most_stretches());
+    state_->times.stretches.reserve(state_->most_stretches());
     // A stretch takes two marks at most, an action two, a wait two, and so does the step.
-    if (!arena.measuring())
-        clock.reserve(2 * (state_->stretches.capacity() + actions + state_->times.waits.capacity() + 1));
+    state_->marks = 2 * (state_->times.stretches.capacity() + actions + state_->times.waits.capacity() + 1);
+    if (!arena.measuring()) clock.reserve(state_->marks);
 }
 
 Executor::~Executor() = default;
@@ -356,7 +373,8 @@ void Executor::run_step() {
     StepTimes& times = state_->times;
     times.actions.clear();
     times.waits.clear();
-    state_->stretches.clear();
+    times.stretches.clear();
+    times.messages.clear();
     state_->settled = false;
     times.compute = times.tensor_collectives = 0;
     times.start = state_->clock.now();
@@ -371,6 +389,19 @@ void Executor::run_step() {
     }
     state_->drain();
     times.end = state_->clock.now();
+}
+
+void Executor::reserve_message_times(std::size_t more_marks) {
+    std::size_t messages = 0;
+    for (const Instruction& instruction : state_->program.instructions)
+        messages += instruction.kind != InstructionKind::compute &&
+                    instruction.kind != InstructionKind::reduce_gradients;
+    state_->times.messages.reserve(messages);
+    state_->clock.reserve(state_->marks + 2 * messages + more_marks);
+}
+
+void Executor::record_messages(bool record) {
+    state_->recording = record;
 }
 
 const StepTimes& Executor::times() {

@@ -31,6 +31,23 @@ struct WaitTime {
     double end = 0;
 };
 
+// Segments of one action and one type that ran without a break.
+struct StretchTime {
+    std::size_t action = 0;   // its place in StepTimes::actions
+    bool collective = false;  // of the tensor group; else compute
+    double start = 0;
+    double end = 0;
+};
+
+// One message, from the moment its send or receive was started until this rank saw that it was complete.
+struct MessageTime {
+    schedule::Action action;  // of this rank: that filled the buffer, or uses it
+    bool gradient = false;
+    bool sending = false;
+    double start = 0;
+    double end = 0;
+};
+
 // Collectives of the tensor group inside actions and their waits count as communication.
 struct StepTimes {
     double start = 0;
@@ -39,6 +56,8 @@ struct StepTimes {
     double tensor_collectives = 0;    // seconds inside collective segments
     std::vector<ActionTime> actions;  // capacity fixed at construction
     std::vector<WaitTime> waits;
+    std::vector<StretchTime> stretches;
+    std::vector<MessageTime> messages;  // where they are recorded
 };
 
 class Executor {
@@ -58,6 +77,10 @@ class Executor {
     // nothing.
     void run_step();
     const StepTimes& times();  // of the last step, once the clock knows them
+
+    // Takes memory for the times of a step's messages; more_marks: that others take of the clock in a step.
+    void reserve_message_times(std::size_t more_marks);
+    void record_messages(bool record);  // from the next step on
 
  private:
     struct State;

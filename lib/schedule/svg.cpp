@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "core/text.h"
@@ -99,16 +100,29 @@ enum class Place : std::uint8_t { whole, upper, lower };  // of a box in its row
 
 class Picture {
  public:
-    Picture(const Schedule& schedule, const Timeline& timeline) : schedule_(schedule), timeline_(timeline) {
+    Picture(const Schedule& schedule, std::vector<const Timeline*> timelines, std::string unit)
+        : schedule_(schedule), timelines_(std::move(timelines)), unit_(std::move(unit)) {
         shades_ = schedule.copies() > 1 ? 2 : schedule.chunks;
+        peaks_ = peak_bytes(schedule_, ActivationBytes::unit(schedule_.stages()));
         measure();
     }
 
-    std::string draw(const std::string& note) {
-        captions(note);
+    // headings: of the timelines; empty where there is one that needs none.
+    std::string draw(const std::vector<std::string>& headings, const std::string& note) {
+        y_ = margin - 6;
+        caption(" font-size=\"16\" font-weight=\"bold\"", title(schedule_), 16);
+        if (headings.empty()) caption("", facts(*timelines_[0]), 12);
+        if (!note.empty()) caption(" class=\"q\"", note, 12);
         legend();
-        rows();
-        axis();
+        for (std::size_t i = 0; i < timelines_.size(); ++i) {
+            if (!headings.empty()) {
+                y_ += 6;
+                caption(" font-weight=\"bold\"", headings[i], 13);
+                caption("", facts(*timelines_[i]), 12);
+            }
+            rows(*timelines_[i]);
+            axis(*timelines_[i]);
+        }
         return head() + body_ + "</svg>\n";
     }
 
@@ -124,7 +138,7 @@ class Picture {
     Extent durations() const {
         std::vector<double> single;
         Extent result;
-        for (const auto& row : timeline_.ranks)
+        for (const auto& row : timelines_[0]->ranks)
             for (std::size_t i = 0; i < row.size(); ++i) {
                 const double duration = row[i].end - row[i].start;
                 const bool pair = row[i].action.overlaps_next || (i > 0 && row[i - 1].action.overlaps_next);
@@ -146,9 +160,11 @@ class Picture {
         gap_ = ranks <= 16 ? 3 : 2;
         digits_ = static_cast<double>(std::to_string(schedule_.micro_batches - 1).size());
         const auto [usual, longest] = durations();
-        const double wanted = timeline_.makespan / usual * std::max(15.0, digits_ * digit_width * font + 6);
+        double makespan = 0;
+        for (const Timeline* timeline : timelines_) makespan = std::max(makespan, timeline->makespan);
+        const double wanted = makespan / usual * std::max(15.0, digits_ * digit_width * font + 6);
         width_ = std::clamp(wanted, narrowest, widest);
-        scale_ = timeline_.makespan > 0 ? width_ / timeline_.makespan : 0;
+        scale_ = makespan > 0 ? width_ / makespan : 0;
         const double fits = (usual * scale_ - 2) / (digits_ * digit_width);
         font_ = std::clamp(std::min(fits, 0.7 * row_ * (pairs ? 0.5 : 1)), least_font, font);
         number_width_ = digits_ * digit_width * font_ + 1;
@@ -187,17 +203,12 @@ class Picture {
         text_right_ = std::max(text_right_, margin + 0.56 * size * static_cast<double>(content.size()));
     }
 
-    void captions(const std::string& note) {
-        peaks_ = peak_bytes(schedule_, ActivationBytes::unit(schedule_.stages()));
+    std::string facts(const Timeline& timeline) const {
         const double most = peaks_.empty() ? 0 : *std::max_element(peaks_.begin(), peaks_.end());
-        y_ = margin - 6;
-        caption(" font-size=\"16\" font-weight=\"bold\"", title(schedule_), 16);
-        caption("",
-                "idle " + percent(timeline_.idle_share) + " (" + percent(timeline_.span_idle_share) +
-                    " without the ranks' stagger), makespan " + number(timeline_.makespan) +
-                    ", peak memory " + number(most) + " activations of a stage" + whole_rank(most),
-                12);
-        if (!note.empty()) caption(" class=\"q\"", note, 12);
+        return "idle " + percent(timeline.idle_share) + " (" + percent(timeline.span_idle_share) +
+               " without the ranks' stagger), makespan " + number(timeline.makespan) +
+               (unit_.empty() ? "" : " " + unit_) + ", peak memory " + number(most) +
+               " activations of a stage" + whole_rank(most);
     }
 
     // Where a rank holds several stages: what that is in activations of all its stages.
@@ -246,19 +257,19 @@ class Picture {
         return false;
     }
 
-    void rows() {
+    void rows(const Timeline& timeline) {
         y_ += 22;
         const double right = left_ + width_;
         text(right + idle_column, y_ - 4, " class=\"e\"", "idle");
         text(right + peak_column, y_ - 4, " class=\"e\"", "peak");
-        for (std::size_t rank = 0; rank < timeline_.ranks.size(); ++rank) {
+        for (std::size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
             const double middle = y_ + row_ / 2;
             text(left_ - 8, middle + 4, " class=\"e\"", "rank " + std::to_string(rank));
-            text(right + idle_column, middle + 4, " class=\"e\"", percent(timeline_.idle[rank]));
+            text(right + idle_column, middle + 4, " class=\"e\"", percent(timeline.idle[rank]));
             text(right + peak_column, middle + 4, " class=\"e\"", number(peaks_[rank]));
             body_ += "<g transform=\"translate(" + px(left_) + " " + px(middle) +
                      ")\">\n<path stroke=\"#eee\" " + "d=\"M0 0h" + px(width_) + "\"/>\n";
-            boxes(timeline_.ranks[rank]);
+            boxes(timeline.ranks[rank]);
             body_ += "</g>\n";
             y_ += row_ + gap_;
         }
@@ -312,13 +323,13 @@ class Picture {
     }
 
     // Ticks at round times, about 100 pixels apart.
-    void axis() {
+    void axis(const Timeline& timeline) {
         y_ += 4;
-        if (timeline_.makespan > 0) {
+        if (timeline.makespan > 0) {
             const double wanted = 100 / scale_, power = std::pow(10, std::floor(std::log10(wanted)));
             const double step = (wanted < 2 * power ? 2 : wanted < 5 * power ? 5 : 10) * power;
             std::string ticks;
-            for (double at = 0; at <= timeline_.makespan * (1 + 1e-9); at += step) {
+            for (double at = 0; at <= timeline.makespan * (1 + 1e-9); at += step) {
                 const double x = left_ + at * scale_;
                 ticks += "M" + px(x) + " " + px(y_) + "v5";
                 text(x, y_ + 17, " class=\"q\" text-anchor=\"middle\"", number(at));
@@ -329,7 +340,8 @@ class Picture {
     }
 
     const Schedule& schedule_;
-    const Timeline& timeline_;
+    std::vector<const Timeline*> timelines_;  // those on one scale
+    std::string unit_;
     std::vector<double> peaks_;
     int shades_ = 1;
     double row_ = 0, gap_ = 0, left_ = 0, width_ = 0, scale_ = 0, font_ = 0, digits_ = 1, number_width_ = 0;
@@ -341,7 +353,18 @@ class Picture {
 }  // namespace
 
 std::string to_svg(const Schedule& schedule, const Timeline& timeline, const std::string& note) {
-    return Picture(schedule, timeline).draw(note);
+    return Picture(schedule, {&timeline}, "").draw({}, note);
+}
+
+std::string to_svg(const Schedule& schedule, const std::vector<Panel>& panels, const std::string& unit,
+                   const std::string& note) {
+    std::vector<const Timeline*> timelines;
+    std::vector<std::string> headings;
+    for (const Panel& panel : panels) {
+        timelines.push_back(&panel.timeline);
+        headings.push_back(panel.heading);
+    }
+    return Picture(schedule, timelines, unit).draw(headings, note);
 }
 
 }  // namespace escalier::schedule

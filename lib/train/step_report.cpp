@@ -22,10 +22,10 @@ StepReport StepReporter::collect(const StepResult& result) {
     const pipeline::StepSplit split = ends_.split(assembly_.step().pipeline_times());
     // What lies between this rank's last action and the replica's last one was spent waiting in the first
     // reduction.
-    const double tail = std::min(split.tail, result.reduction);
+    tail_ = std::min(split.tail, result.reduction);
     // The executor's own work (starting messages, polling) belongs to communication.
     const double communication = result.pipeline - split.compute - split.bubble;
-    double mine[parts] = {split.compute,    communication,    split.bubble + tail, result.reduction - tail,
+    double mine[parts] = {split.compute,    communication,    split.bubble + tail_, result.reduction - tail_,
                           result.optimizer, result.data_wait, result.seconds};
     job_.all_gather(TensorView(all_.data(), DType::f64, {job_.size() * parts}),
                     TensorView(mine, DType::f64, {parts}), "where the step went");

@@ -20,6 +20,11 @@ class StepReporter {
     // of its step. On rank 0 also the times of the stages in its replica.
     StepReport collect(const StepResult& result);
 
+    // What the pipeline ranks of this replica told one another about the last step.
+    const pipeline::EndExchange& pipeline_ranks() const { return ends_; }
+    // Seconds of the last step's reduction that this rank spent waiting for the last pipeline rank: bubble.
+    double tail() const { return tail_; }
+
     // Of rank 0's replica over the last steps, without the first one, which is slow; nothing on other ranks
     // and before step 2.
     std::optional<pipeline::Bubble> bubble() const;
@@ -28,7 +33,8 @@ class StepReporter {
     Assembly& assembly_;
     comm::Communicator& job_;
     pipeline::EndExchange ends_;
-    std::vector<double> all_;                           // [ranks][parts of a RankSplit]
+    std::vector<double> all_;  // [ranks][parts of a RankSplit]
+    double tail_ = 0;
     std::optional<pipeline::BubbleRecorder> recorder_;  // rank 0 only
     bool first_ = true;
 };

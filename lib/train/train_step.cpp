@@ -71,7 +71,11 @@ double TrainStep::sum_losses(const char* label) {
 
 void TrainStep::wait_for_device(const char* label) {
     backend_.wait(env_, label);
-    if (optimizer_begin_ >= 0) optimizer_seconds_ = seconds_between(optimizer_begin_, optimizer_end_);
+    if (optimizer_begin_ >= 0) {
+        phases_.optimizer_start = device_.seconds(optimizer_begin_);
+        phases_.optimizer = device_.seconds(optimizer_end_);
+        optimizer_seconds_ = phases_.optimizer - phases_.optimizer_start;
+    }
     optimizer_begin_ = optimizer_end_ = -1;
 }
 
@@ -100,12 +104,16 @@ StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consume
     result.pipeline = seconds_between(loaded, computed);
     result.reduction = seconds_between(computed, reduced);
     executor_.times();
+    if (traced_) reducer_.settle_times();
+    phases_ = {start, device_.seconds(loaded), device_.seconds(computed), device_.seconds(reduced)};
     device_.clear_marks();
 
     const double summing = now_seconds();
     result.grad_norm = norm_.finish();
     result.loss = sum_losses("sum of losses") / static_cast<double>(loader_.valid_targets());
-    result.reduction += now_seconds() - summing;
+    phases_.summing = summing;
+    phases_.summed = now_seconds();
+    result.reduction += phases_.summed - summing;
     result.verdict = guard_.judge(result.loss, result.grad_norm);
     if (result.verdict == Verdict::update) {
         activity.begin(comm::Doing::optimizer);
@@ -114,11 +122,21 @@ StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consume
                          optim::clip_coefficient(result.grad_norm, spec_.optimizer.clip_grad), ++updates_);
         optimizer_end_ = device_.mark();
     }
-    if (device_.is_host()) wait_for_device("the optimizer");
+    if (device_.is_host() || traced_) wait_for_device("the optimizer");
     activity.begin(comm::Doing::reporting);
     result.optimizer = optimizer_seconds_;
     result.seconds = result.data_wait + result.pipeline + result.reduction + result.optimizer;
     return result;
+}
+
+void TrainStep::reserve_trace() {
+    executor_.reserve_message_times(reducer_.reserve_times());
+}
+
+void TrainStep::trace(bool on) {
+    traced_ = on;
+    executor_.record_messages(on);
+    reducer_.record_times(on ? &device_ : nullptr);
 }
 
 void TrainStep::restore(std::int64_t updates, const GuardState& guard) {

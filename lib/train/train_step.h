@@ -26,6 +26,16 @@ struct StepResult {
     double seconds = 0;
 };
 
+// When the parts of a step began and ended on this rank, in seconds of core/clock.h.
+struct StepPhases {
+    double start = 0;
+    double loaded = 0;                          // batch read; the pipeline begins
+    double computed = 0;                        // the reduction begins
+    double reduced = 0;                         // gradients summed, norm known
+    double summing = 0, summed = 0;             // losses, over the job
+    double optimizer_start = 0, optimizer = 0;  // both 0: no update
+};
+
 class TrainStep {
  public:
     // job: all ranks of the grid. In measuring arenas it only counts and must not run.
@@ -51,6 +61,14 @@ class TrainStep {
 
     double learning_rate(std::int64_t step_number) const;
     const pipeline::StepTimes& pipeline_times() { return executor_.times(); }
+
+    // Takes memory for what a traced step records beside the times that every step has.
+    void reserve_trace();
+    // From the next step on. A traced step waits for its optimizer, on devices with a queue too.
+    void trace(bool on);
+    // Of the last step, where it was traced.
+    const StepPhases& phases() const { return phases_; }
+    const std::vector<optim::BucketTime>& bucket_times() const { return reducer_.times(); }
 
  private:
     // The token losses of all replicas, added in the order of micro-batches, then pipeline ranks (two copies
@@ -81,6 +99,8 @@ class TrainStep {
     device::Mirror nonfinite_;                       // f64 [1]
     int optimizer_begin_ = -1, optimizer_end_ = -1;  // marks of the last update; -1: none
     double optimizer_seconds_ = 0;                   // of the last update that is over
+    StepPhases phases_;
+    bool traced_ = false;
 };
 
 }  // namespace escalier::train

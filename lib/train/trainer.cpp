@@ -17,6 +17,8 @@
 #include "core/clock.h"
 #include "core/text.h"
 #include "parallel/rank_table.h"
+#include "report/pipeline_picture.h"
+#include "report/trace_file.h"
 #include "train/assembly.h"
 #include "train/peak_flops.h"
 #include "train/resume.h"
@@ -25,6 +27,7 @@
 #include "train/save_facts.h"
 #include "train/start_page.h"
 #include "train/step_report.h"
+#include "train/step_trace.h"
 #include "train/training_data.h"
 #include "train/weight_metadata.h"
 
@@ -44,6 +47,8 @@ class Run {
     void show_start();
     void train_steps();
     void train_step();
+    void write_trace();
+    void write_picture(std::int64_t step);
     void require_update(const StepResult& result);
     void validate();
     void require_finite_weights();
@@ -65,10 +70,13 @@ class Run {
     std::unique_ptr<checkpoint::CheckpointReader> resumed_;  // null: from initial weights
     std::unique_ptr<Assembly> assembly_;
     std::unique_ptr<StepReporter> reporter_;
+    std::unique_ptr<StepTrace> trace_;   // null: none is wanted, or it is written
     std::unique_ptr<RunOutput> output_;  // rank 0 only
     checkpoint::PosixFiles files_;
     std::string assets_directory_;  // of what came with an imported model; rank 0 only
     double predicted_bubble_ = 0;
+    bool pictured_ = false;         // pipeline.svg shows the traced window
+    bool stepped_ = false;          // a step was run
     std::int64_t step_ = 0;         // done so far
     std::int64_t saved_step_ = -1;  // of the last save begun, or of the checkpoint resumed from
     std::int64_t consumed_ = 0;
@@ -88,6 +96,7 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
     assembly_ = std::make_unique<Assembly>(spec, env, env.world(), assembly_options);
     spec_ = assembly_->spec();
     reporter_ = std::make_unique<StepReporter>(*assembly_, env, env.world());
+    if (spec_.log.trace.steps > 0) trace_ = std::make_unique<StepTrace>(*assembly_, *reporter_);
     restore();
     open_output();
 }
@@ -184,7 +193,10 @@ void Run::show_start() {
 }
 
 void Run::train_step() {
-    const StepResult result = assembly_->step().run(*data_.train, consumed_, ++step_);
+    ++step_;
+    stepped_ = true;
+    if (trace_) trace_->begin(step_);
+    const StepResult result = assembly_->step().run(*data_.train, consumed_, step_);
     consumed_ += spec_.train.global_batch;
     StepReport report = reporter_->collect(result);
     report.step = step_;
@@ -199,7 +211,43 @@ void Run::train_step() {
         env_.world().size() * peak_flops(assembly_->spec(), assembly_->backend().device->description());
     report.skipped = result.verdict != Verdict::update;
     if (output_) output_->step(report);
+    if (trace_) {
+        trace_->end_reported(result);
+        if (trace_->complete()) write_trace();
+    }
     if (report.skipped) require_update(result);
+}
+
+// Of the steps traced so far.
+void Run::write_trace() {
+    const std::vector<report::RankTrace> traces = trace_->gather(env_);
+    const std::int64_t steps = trace_->steps_done();
+    trace_.reset();
+    assembly_->step().trace(false);
+    env_.agree([&] {
+        if (!output_) return;
+        output_->directory()->write("trace.json", report::trace_json(traces));
+        output_->line(fmt::format("trace     {} of {} steps up to {}; open it at ui.perfetto.dev",
+                                  output_->directory()->file("trace.json"), steps, step_));
+    });
+    write_picture(step_);
+    pictured_ = true;
+}
+
+void Run::write_picture(std::int64_t step) {
+    env_.agree([&] {
+        if (!output_) return;
+        const pipeline::RankActions& actions = reporter_->pipeline_ranks().actions();
+        std::size_t count = 0;
+        for (const auto& row : actions) count += row.size();
+        if (count > report::most_pictured_actions)
+            return output_->line(
+                fmt::format("note: a picture of {} actions is none; pipeline.svg is left out",
+                            grouped(static_cast<std::int64_t>(count))));
+        output_->directory()->write(
+            "pipeline.svg",
+            report::pipeline_picture(assembly_->schedule(), assembly_->programs(), actions, step));
+    });
 }
 
 // Of a step that left the weights as they were: ends the run or goes on, on all ranks alike.
@@ -320,6 +368,11 @@ void Run::save_weights() {
 }
 
 int Run::end() {
+    if (trace_ && trace_->steps_done() > 0) write_trace();
+    if (trace_ && output_)
+        output_->line(fmt::format("note: no trace was made: steps {} to {} are what log.trace asks for",
+                                  spec_.log.trace.start, spec_.log.trace.start + spec_.log.trace.steps - 1));
+    if (!pictured_ && stepped_) write_picture(step_);
     if (output_) output_->summary(reporter_->bubble(), predicted_bubble_);
     if (!done()) {
         const std::string reason = fmt::format("stopped by {} after step {} of {}; go on with --resume auto",
