@@ -37,6 +37,19 @@ if(NOT SENTENCEPIECE_INCLUDE_DIR OR NOT SENTENCEPIECE_LIBRARY)
   list(APPEND missing_packages libsentencepiece-dev)
 endif()
 
+find_path(ISAL_INCLUDE_DIR isa-l/crc.h)  # CRC-32C
+find_library(ISAL_LIBRARY isal)
+if(NOT ISAL_INCLUDE_DIR OR NOT ISAL_LIBRARY)
+  list(APPEND missing_packages libisal-dev)
+endif()
+# prometheus-cpp's CMake package asks for what only its other halves need.
+find_path(PROMETHEUS_INCLUDE_DIR prometheus/exposer.h)
+find_library(PROMETHEUS_PULL_LIBRARY prometheus-cpp-pull)
+find_library(PROMETHEUS_CORE_LIBRARY prometheus-cpp-core)
+if(NOT PROMETHEUS_INCLUDE_DIR OR NOT PROMETHEUS_PULL_LIBRARY OR NOT PROMETHEUS_CORE_LIBRARY)
+  list(APPEND missing_packages prometheus-cpp-dev)
+endif()
+
 if(missing_packages)
   list(JOIN missing_packages " " missing_packages)
   message(FATAL_ERROR "Missing libraries. Install them with:\n  apt-get install ${missing_packages}\n"
@@ -51,6 +64,12 @@ target_include_directories(xxhash_header SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
 add_library(sentencepiece_lib INTERFACE)
 target_include_directories(sentencepiece_lib SYSTEM INTERFACE ${SENTENCEPIECE_INCLUDE_DIR})
 target_link_libraries(sentencepiece_lib INTERFACE ${SENTENCEPIECE_LIBRARY})
+add_library(isal_lib INTERFACE)
+target_include_directories(isal_lib SYSTEM INTERFACE ${ISAL_INCLUDE_DIR})
+target_link_libraries(isal_lib INTERFACE ${ISAL_LIBRARY})
+add_library(prometheus_pull INTERFACE)
+target_include_directories(prometheus_pull SYSTEM INTERFACE ${PROMETHEUS_INCLUDE_DIR})
+target_link_libraries(prometheus_pull INTERFACE ${PROMETHEUS_PULL_LIBRARY} ${PROMETHEUS_CORE_LIBRARY})
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)

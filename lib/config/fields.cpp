@@ -224,6 +224,9 @@ void fields(FieldTable& f, TraceConfig& c) {
 void fields(FieldTable& f, LogConfig& c) {
     f("every", count(c.every, 0, most_steps), "steps between lines of the log; 0: off");
     f("jsonl", yes_no(c.jsonl), "write metrics.jsonl");
+    f("tensorboard", yes_no(c.tensorboard), "write event files for TensorBoard");
+    f("prometheus_port", count(c.prometheus_port, 0, 65535),
+      "port on 127.0.0.1 at which rank 0 answers Prometheus; 0: none");
     f.section("trace", c.trace, "steps that trace.json shows, for Perfetto");
     f("peak_tflops", count_or_auto(c.peak_tflops, 1, 1000000),
       "dense peak of one device in TFLOP/s, the denominator of MFU; auto: by the GPU's name, none on a CPU");

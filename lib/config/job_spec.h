@@ -181,6 +181,8 @@ struct TraceConfig {
 struct LogConfig {
     std::int64_t every = 1;
     bool jsonl = true;
+    bool tensorboard = false;
+    std::int64_t prometheus_port = 0;  // 0: off
     TraceConfig trace;
     AutoInt peak_tflops;  // of one device, for MFU; auto: by the name of the GPU
 

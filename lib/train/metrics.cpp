@@ -2,20 +2,16 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/clock.h"
 #include "core/text.h"
 #include "train/run_directory.h"
 
 namespace escalier::train {
 
 namespace {
-
-double unix_time() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 void write_line(std::ofstream& out, const std::string& path, const nlohmann::ordered_json& object) {
     out << object.dump() << '\n' << std::flush;
@@ -87,11 +83,12 @@ std::string bubble_table(const pipeline::Bubble& b) {
 
 void MetricsFile::start(const RunStart& start) {
     nlohmann::ordered_json object = {{"event", "start"},
-                                     {"time", unix_time()},
+                                     {"time", unix_seconds()},
                                      {"grid", start.grid},
                                      {"parameters", start.parameters},
                                      {"predicted_bubble", start.predicted_bubble},
-                                     {"first_step", start.first_step}};
+                                     {"first_step", start.first_step},
+                                     {"steps", start.steps}};
     object["resumed_from"] =
         start.resumed_from.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(start.resumed_from);
     write_line(out_, path_, object);
@@ -100,7 +97,7 @@ void MetricsFile::start(const RunStart& start) {
 void MetricsFile::step(const StepReport& r) {
     nlohmann::ordered_json object = {{"event", "step"},
                                      {"step", r.step},
-                                     {"time", unix_time()},
+                                     {"time", unix_seconds()},
                                      {"loss", r.loss},
                                      {"lr", r.lr},
                                      {"grad_norm", r.grad_norm},
@@ -139,7 +136,7 @@ void MetricsFile::eval(std::int64_t step, double loss, std::int64_t targets, dou
     write_line(out_, path_,
                {{"event", "eval"},
                 {"step", step},
-                {"time", unix_time()},
+                {"time", unix_seconds()},
                 {"loss", loss},
                 {"targets", targets},
                 {"eval_ms", milliseconds(seconds)}});
@@ -149,20 +146,20 @@ void MetricsFile::checkpoint(std::int64_t step, std::uint64_t bytes, double seco
     write_line(out_, path_,
                {{"event", "checkpoint"},
                 {"step", step},
-                {"time", unix_time()},
+                {"time", unix_seconds()},
                 {"bytes", bytes},
                 {"save_ms", milliseconds(seconds)},
                 {"stall_ms", milliseconds(stalled_seconds)}});
 }
 
 void MetricsFile::warning(std::int64_t step, const std::string& text) {
-    write_line(out_, path_, {{"event", "warning"}, {"step", step}, {"time", unix_time()}, {"text", text}});
+    write_line(out_, path_, {{"event", "warning"}, {"step", step}, {"time", unix_seconds()}, {"text", text}});
 }
 
 void MetricsFile::bubble(const pipeline::Bubble& b) {
     write_line(out_, path_,
                {{"event", "bubble"},
-                {"time", unix_time()},
+                {"time", unix_seconds()},
                 {"steps", b.steps},
                 {"theory", b.theory},
                 {"simulated", b.simulated},
@@ -176,7 +173,7 @@ void MetricsFile::bubble(const pipeline::Bubble& b) {
 
 void MetricsFile::end(int exit_code, const std::string& reason) {
     write_line(out_, path_,
-               {{"event", "end"}, {"time", unix_time()}, {"exit_code", exit_code}, {"reason", reason}});
+               {{"event", "end"}, {"time", unix_seconds()}, {"exit_code", exit_code}, {"reason", reason}});
 }
 
 }  // namespace escalier::train

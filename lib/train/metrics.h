@@ -39,6 +39,7 @@ struct RunStart {
     std::int64_t parameters = 0;
     double predicted_bubble = 0;
     std::int64_t first_step = 1;  // of this process
+    std::int64_t steps = 0;       // train.steps
     std::string resumed_from;     // step folder; empty: initial weights
 };
 

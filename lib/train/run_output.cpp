@@ -12,6 +12,7 @@ namespace escalier::train {
 RunOutput::RunOutput(const config::JobSpec& spec, const std::string& run_directory, bool dry_run)
     : spec_(spec) {
     if (!dry_run) {
+        figures_.emplace(spec);  // before there is a folder: the port may be in use
         if (run_directory.empty())
             directory_.emplace(spec.run);
         else
@@ -29,10 +30,12 @@ RunOutput::RunOutput(const config::JobSpec& spec, const std::string& run_directo
 
 void RunOutput::start(const RunStart& start, std::int64_t first_step) {
     first_step_ = first_step;
+    if (figures_) figures_->open(directory_->path(), first_step);
     if (metrics_) metrics_->start(start);
 }
 
 void RunOutput::step(const StepReport& report) {
+    if (figures_) figures_->step(report);
     if (metrics_) metrics_->step(report);
     const std::string text = step_line(report);
     const std::int64_t kept = std::max<std::int64_t>(1, spec_.train.steps / 25);  // on a terminal
@@ -54,6 +57,7 @@ void RunOutput::step(const StepReport& report) {
 void RunOutput::eval(std::int64_t step, double loss, std::int64_t targets, double seconds) {
     line(fmt::format("validation after step {} | loss {:.6f} | {} targets | {:.1f} s", step, loss,
                      grouped(targets), seconds));
+    if (figures_) figures_->eval(step, loss);
     if (metrics_) metrics_->eval(step, loss, targets, seconds);
 }
 
@@ -61,6 +65,7 @@ void RunOutput::checkpoint(const checkpoint::SavedCheckpoint& saved) {
     line(fmt::format("checkpoint {} | {} | {:.2f} s, of which training stood still {:.3f} s", saved.directory,
                      bytes_text(static_cast<double>(saved.bytes)), saved.seconds, saved.stalled_seconds));
     for (const std::string& text : saved.warnings) warning(saved.step, text);
+    if (figures_) figures_->checkpoint(saved.step);
     if (metrics_) metrics_->checkpoint(saved.step, saved.bytes, saved.seconds, saved.stalled_seconds);
 }
 

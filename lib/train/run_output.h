@@ -12,6 +12,7 @@
 #include "train/console.h"
 #include "train/metrics.h"
 #include "train/run_directory.h"
+#include "train/run_figures.h"
 
 namespace escalier::train {
 
@@ -39,6 +40,7 @@ class RunOutput {
     }
 
     config::JobSpec spec_;
+    std::optional<RunFigures> figures_;  // none in a dry run
     std::optional<RunDirectory> directory_;
     std::ofstream log_;
     std::optional<Console> console_;

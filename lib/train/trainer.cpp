@@ -188,7 +188,7 @@ void Run::show_start() {
     output_->directory()->write("config.yaml", config::dump(spec_));
     output_->directory()->write("run.json", run_facts(*assembly_, env_, ranks));
     output_->start({assembly_->groups().grid.text(), config::parameter_count(spec_.model), predicted_bubble_,
-                    step_ + 1, start_.checkpoint},
+                    step_ + 1, spec_.train.steps, start_.checkpoint},
                    step_ + 1);
 }
 

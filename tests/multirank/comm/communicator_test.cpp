@@ -248,5 +248,22 @@ TEST(MpiEnv, AgreesOnTheLowestFailingRank) {
     }
 }
 
+TEST(MpiEnv, GathersBytesOfAnyLengthInTheOrderOfRanks) {
+    const auto brought = [](int rank) {
+        std::string text;
+        for (int i = 0; i < (rank % 2 ? 0 : 300000 + rank); ++i) text += static_cast<char>(i * 31 + rank);
+        return text;
+    };
+    for (int round = 0; round < 2; ++round) {
+        int next = 0;
+        env().gather_bytes(env().world(), brought(env().world().rank()), "bytes of a test",
+                           [&](int rank, const std::string& bytes) {
+                               EXPECT_EQ(rank, next++);
+                               EXPECT_TRUE(bytes == brought(rank)) << "rank " << rank;
+                           });
+        EXPECT_EQ(next, env().world().rank() == 0 ? env().world().size() : 0);
+    }
+}
+
 }  // namespace
 }  // namespace escalier::comm

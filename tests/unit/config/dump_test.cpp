@@ -90,6 +90,8 @@ const std::map<std::string, std::string> changed = {
     {"checkpoint.resume", "\"runs/some run\""},
     {"log.every", "5"},
     {"log.jsonl", "false"},
+    {"log.tensorboard", "true"},
+    {"log.prometheus_port", "9100"},
     {"log.trace.start", "3"},
     {"log.trace.steps", "4"},
     {"log.peak_tflops", "989"},

@@ -75,7 +75,7 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     const std::string path = ::testing::TempDir() + "metrics_test.jsonl";
     {
         MetricsFile file(std::ofstream(path, std::ios::trunc), path);
-        file.start({"2x1x1", 42, 0.25, 1, ""});
+        file.start({"2x1x1", 42, 0.25, 1, 9, ""});
         file.step(report());
         StepReport broken = report();
         broken.loss = std::nan("");
@@ -90,6 +90,7 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
     ASSERT_EQ(lines.size(), 6u);
     EXPECT_EQ(lines[0]["event"], "start");
+    EXPECT_EQ(lines[0]["steps"], 9);
     EXPECT_EQ(lines[1]["loss"].get<double>(), report().loss);
     EXPECT_TRUE(lines[1]["mfu"].is_null());
     EXPECT_DOUBLE_EQ(lines[1]["tokens_per_s"].get<double>() * lines[1]["step_ms"].get<double>() / 1e3, 1024);
