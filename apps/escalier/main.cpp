@@ -13,9 +13,11 @@
 #include "generate_command.h"
 #include "print_config_command.h"
 #include "refusal.h"
+#include "report_command.h"
 #include "schedule_command.h"
 #include "schema_command.h"
 #include "train_command.h"
+#include "watch_command.h"
 
 namespace {
 
@@ -45,6 +47,8 @@ int main(int argc, char** argv) {
     apps::add_schedule_command(app, action);
     apps::add_data_command(app, action);
     apps::add_ckpt_command(app, action);
+    apps::add_report_command(app, action);
+    apps::add_watch_command(app, action);
     apps::add_env_command(app, action);
     try {
         app.parse(argc, argv);
