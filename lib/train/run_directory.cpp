@@ -82,9 +82,15 @@ void RunDirectory::write(const std::string& name, const std::string& text) const
     const std::string part = file(name) + ".part";
     std::ofstream out(part, std::ios::trunc);
     out << text << std::flush;
-    require_written(out, part);
-    std::error_code error;
+    std::error_code error, ignored;
+    try {
+        require_written(out, part);
+    } catch (const IoError&) {
+        fs::remove(part, ignored);
+        throw;
+    }
     fs::rename(part, file(name), error);
+    if (error) fs::remove(part, ignored);
     if (error) throw IoError::write(file(name) + " cannot be written: " + error.message());
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -48,7 +49,8 @@ class Run {
     void train_steps();
     void train_step();
     void write_trace();
-    void write_picture(std::int64_t step);
+    void write_picture();
+    bool write_beside(const char* name, const std::function<std::string()>& text);
     void require_update(const StepResult& result);
     void validate();
     void require_finite_weights();
@@ -225,29 +227,40 @@ void Run::write_trace() {
     trace_.reset();
     assembly_->step().trace(false);
     env_.agree([&] {
-        if (!output_) return;
-        output_->directory()->write("trace.json", report::trace_json(traces));
-        output_->line(fmt::format("trace     {} of {} steps up to {}; open it at ui.perfetto.dev",
-                                  output_->directory()->file("trace.json"), steps, step_));
+        if (write_beside("trace.json", [&] { return report::trace_json(traces); }))
+            output_->line(fmt::format("trace     {} of {} steps up to {}; open it at ui.perfetto.dev",
+                                      output_->directory()->file("trace.json"), steps, step_));
     });
-    write_picture(step_);
+    write_picture();
     pictured_ = true;
 }
 
-void Run::write_picture(std::int64_t step) {
+// Of the last step.
+void Run::write_picture() {
     env_.agree([&] {
-        if (!output_) return;
         const pipeline::RankActions& actions = reporter_->pipeline_ranks().actions();
         std::size_t count = 0;
         for (const auto& row : actions) count += row.size();
-        if (count > report::most_pictured_actions)
-            return output_->line(
-                fmt::format("note: a picture of {} actions is none; pipeline.svg is left out",
-                            grouped(static_cast<std::int64_t>(count))));
-        output_->directory()->write(
-            "pipeline.svg",
-            report::pipeline_picture(assembly_->schedule(), assembly_->programs(), actions, step));
+        if (count <= report::most_pictured_actions)
+            write_beside("pipeline.svg", [&] {
+                return report::pipeline_picture(assembly_->schedule(), assembly_->programs(), actions, step_);
+            });
+        else if (output_)
+            output_->line(fmt::format("note: a picture of {} actions would be none; pipeline.svg is left out",
+                                      grouped(static_cast<std::int64_t>(count))));
     });
+}
+
+// On rank 0, what shows a run but is no part of it: where it cannot be written, the run goes on without it.
+bool Run::write_beside(const char* name, const std::function<std::string()>& text) {
+    if (!output_) return false;
+    try {
+        output_->directory()->write(name, text());
+        return true;
+    } catch (const IoError& error) {
+        output_->warning(step_, error.what());
+        return false;
+    }
 }
 
 // Of a step that left the weights as they were: ends the run or goes on, on all ranks alike.
@@ -372,7 +385,7 @@ int Run::end() {
     if (trace_ && output_)
         output_->line(fmt::format("note: no trace was made: steps {} to {} are what log.trace asks for",
                                   spec_.log.trace.start, spec_.log.trace.start + spec_.log.trace.steps - 1));
-    if (!pictured_ && stepped_) write_picture(step_);
+    if (!pictured_ && stepped_) write_picture();
     if (output_) output_->summary(reporter_->bubble(), predicted_bubble_);
     if (!done()) {
         const std::string reason = fmt::format("stopped by {} after step {} of {}; go on with --resume auto",

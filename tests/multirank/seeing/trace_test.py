@@ -252,6 +252,21 @@ class Traces(unittest.TestCase):
             self.assertEqual(result.code, 0, result)
             self.assertEqual({one["args"]["step"] for one in Trace(case.path("runs/case/trace.json")).slices}, {2, 3})
 
+    def test_where_they_cannot_be_written_the_run_goes_on_without_them(self):
+        spec = with_keys(N0, train__steps=2, log__trace={"start": 4, "steps": 1})
+        with Case(BINARY) as case:
+            self.assertEqual(case.run(spec, 1).code, 0)
+            for name in ("trace.json", "pipeline.svg"):
+                if os.path.exists(case.path(f"runs/case/{name}")):
+                    os.remove(case.path(f"runs/case/{name}"))
+                os.makedirs(case.path(f"runs/case/{name}/in the way"))
+            result = case.run(with_keys(spec, train__steps=5), 1, ["--resume", "auto"])
+            self.assertEqual(result.code, 0, result)
+            for name in ("trace.json", "pipeline.svg"):
+                self.assertRegex(result.output, rf"warning: runs/case/{name} cannot be written: ")
+            self.assertEqual([step["step"] for step in result.steps], [1, 2, 3, 4, 5])
+            self.assertEqual([name for name in os.listdir(case.path("runs/case")) if name.endswith(".part")], [])
+
     def test_off_by_default(self):
         with Case(BINARY) as case:
             self.assertEqual(case.run(N0, 1).code, 0)
