@@ -65,7 +65,7 @@ MetricsEndpoint::MetricsEndpoint(int port, const std::string& run_name) : state_
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::string problem;
     try {
-        state_->exposer.emplace("127.0.0.1:" + std::to_string(port), 1);
+        state_->exposer.emplace("127.0.0.1:" + std::to_string(port), 2);
         state_->exposer->RegisterCollectable(state_->registry);
     } catch (const std::exception& error) {
         problem = error.what();

@@ -139,6 +139,27 @@ TEST_F(Folder, APageEscapesAllTextOfTheRun) {
     EXPECT_GE(page.size(), 1000u);
 }
 
+TEST_F(Folder, APageShowsMemoryByArenaAndRank) {
+    nlohmann::json start = nlohmann::json::parse(start_line(1, "null"));
+    start["memory"] = {
+        {{"arena_bytes", 3 << 20}, {"arenas", {{"parameters", 1 << 20}, {"optimizer", 2 << 20}}}},
+        {{"arena_bytes", 5 << 20}, {"arenas", {{"parameters", 1 << 20}, {"activations", 4 << 20}}}}};
+    append("metrics.jsonl",
+           start.dump() + "\n" +
+               R"({"event":"end","exit_code":0,"reason":"done","peak_resident_bytes":[73400320]})" + "\n");
+    const std::string page = html_page(read_run_folder(path_));
+    const std::size_t at = page.find("<h2>Memory</h2>");
+    ASSERT_NE(at, std::string::npos);
+    const std::string section = page.substr(at, page.find("<h2>", at + 1) - at);
+    // An arena that a rank has not is none of its bytes; a peak that is not told is not made up.
+    for (const char* row :
+         {"<th>rank</th><th>optimizer</th><th>parameters</th><th>activations</th>",
+          "<tr><td>0</td><td>2.0 MiB</td><td>1.0 MiB</td><td>0 B</td><td>3.0 MiB</td><td>70.0 MiB</td></tr>",
+          "<tr><td>1</td><td>0 B</td><td>1.0 MiB</td><td>4.0 MiB</td><td>5.0 MiB</td><td>–</td></tr>"})
+        EXPECT_NE(section.find(row), std::string::npos) << section;
+    EXPECT_NE(section.find("width:80.000%"), std::string::npos) << section;  // 4 of 5 MiB
+}
+
 TEST_F(Folder, APageIsMadeOfWhateverIsThere) {
     append("metrics.jsonl", start_line(1, "null") + "\n");
     append("run.json", "{");
