@@ -11,6 +11,7 @@
 #include "data_command.h"
 #include "env_command.h"
 #include "generate_command.h"
+#include "launch_command.h"
 #include "print_config_command.h"
 #include "refusal.h"
 #include "report_command.h"
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", "escalier " ESCALIER_VERSION);
     std::function<int()> action;
     apps::add_train_command(app, action);
+    apps::add_launch_command(app, action);
     apps::add_generate_command(app, action);
     apps::add_check_command(app, action);
     apps::add_print_config_command(app, action);

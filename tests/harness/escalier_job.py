@@ -111,12 +111,19 @@ class Case:
         """spec: a dictionary, or the text of the job file. ranks 0: started without mpirun. watch(case) is called every 20 ms until it returns True;
         result.seconds counts from then on (from the start without a watch). job: the file named on the command line.
         variables: more of the environment. preexec: called in the new process, for limits."""
+        self.write_job(spec)
+        launcher = [os.path.join(ROOT, "scripts/mpirun"), "-n", str(ranks)] if ranks else []
+        return self.start([*launcher, self.binary, "train", job, *arguments], timeout, watch, variables, preexec)
+
+    def write_job(self, spec):
+        """The job file, and its data."""
         with open(self.path("job.yaml"), "w", encoding="utf-8") as file:
             file.write(spec if isinstance(spec, str) else yaml(spec))
         if not os.path.exists(self.path("d0.bin")):
             write_tokens(self.path("d0.bin"), d0_tokens())
-        launcher = [os.path.join(ROOT, "scripts/mpirun"), "-n", str(ranks)] if ranks else []
-        line = [*launcher, self.binary, "train", job, *arguments]
+
+    def start(self, line, timeout=120, watch=None, variables=None, preexec=None):
+        """Any command line, in the folder of the case; see run()."""
         with open(self.path("output.txt"), "w+b") as output:
             start = time.monotonic()
             deadline = start + timeout
