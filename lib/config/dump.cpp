@@ -71,13 +71,14 @@ struct ToYaml {
     }
     std::string operator()(const ArchField& f) const { return *f.at == Arch::gpt2 ? "gpt2" : "llama"; }
     std::string operator()(const LayoutField& f) const {
-        if (f.at->layers_per_stage.empty()) return f.at->layout;
+        if (f.at->layers_per_stage.empty()) return string_text(f.at->layout);
         std::string out;
         for (std::int64_t layers : f.at->layers_per_stage)
             out += (out.empty() ? "[" : ", ") + std::to_string(layers);
         return out + "]";
     }
     std::string operator()(const RecomputeField& f) const {
+        if (f.at->recompute.empty()) return "auto";
         std::string out;
         for (Recompute kind : f.at->recompute)
             out += (out.empty() ? "" : ", ") + recompute_text(kind, f.at->recompute_every);
@@ -127,6 +128,10 @@ std::string dump(const JobSpec& spec) {
 std::string dump(const JobSpec& spec, const Origins& origins) {
     JobSpec copy = spec;
     return dump_table(table_of(copy), &origins);
+}
+
+std::string dump(const FieldTable& table) {
+    return dump_table(table, nullptr);
 }
 
 std::string dump_model(const ModelConfig& model) {

@@ -15,6 +15,9 @@ std::string dump(const JobSpec& spec, const Origins& origins);
 // The model section alone, for the metadata of weight files; parse_model() of load.h reads it.
 std::string dump_model(const ModelConfig& model);
 
+// Every key of a table, section by section.
+std::string dump(const FieldTable& table);
+
 // One value as YAML on one line.
 std::string yaml_text(const FieldValue& value);
 

@@ -1,12 +1,6 @@
 #include "config/load.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include "config/key_names.h"
@@ -16,8 +10,6 @@
 namespace escalier::config {
 
 namespace {
-
-constexpr std::size_t largest_job_file = std::size_t{1} << 20;
 
 bool names_preset(const YAML::Node& document) {
     if (!document.IsMap()) return false;
@@ -61,51 +53,10 @@ void read_preset(const std::string& name, const std::string& place, Reader& read
     problems.doubt("model");
 }
 
-class Descriptor {
- public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int number() const { return number_; }
-
- private:
-    int number_;
-};
-
 }  // namespace
 
 JobFile read_job_file(const std::string& path) {
-    const auto fail = [&] { throw IoError::read("job file " + path + ": " + std::strerror(errno)); };
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0)
-        throw IoError::read("job file " + path + ": " + std::strerror(errno) +
-                            "; give the path of a YAML job spec");
-    if (S_ISDIR(info.st_mode))
-        throw ConfigError("job file " + path + " is a folder; give the YAML file in it");
-    // A pipe is opened without waiting for a writer, then read as long as it has one (process substitution).
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    if (file.number() < 0 || ::fcntl(file.number(), F_SETFL, 0) < 0) fail();
-    std::string text(largest_job_file + 1, '\0');
-    std::size_t size = 0;
-    while (size < text.size()) {
-        const ssize_t count = ::read(file.number(), text.data() + size, text.size() - size);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) fail();
-        if (count == 0) break;
-        size += static_cast<std::size_t>(count);
-    }
-    text.resize(size);
-    if (text.empty() && S_ISFIFO(info.st_mode))
-        throw IoError::read("job file " + path +
-                            " is not a plain file but a pipe, and nothing writes to it; give the path of a "
-                            "YAML job spec");
-    if (text.size() > largest_job_file)
-        throw ConfigError("job file " + path +
-                          " is larger than 1 MiB: this is no job spec; give the YAML file");
-    return {path, std::move(text)};
+    return read_yaml_file(path, job_file_kind);
 }
 
 Environment process_environment() {

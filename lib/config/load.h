@@ -11,16 +11,13 @@
 #include "config/job_spec.h"
 #include "config/problems.h"
 #include "config/reader.h"
+#include "config/yaml_file.h"
 
 namespace escalier::config {
 
-struct JobFile {
-    std::string path;
-    std::string text;
-};
+using JobFile = YamlFile;
 
-// IoError (66) for a file that is not there or not readable; ConfigError (2) for a folder or a file too large
-// to be a job spec.
+// As read_yaml_file().
 JobFile read_job_file(const std::string& path);
 
 struct Job {

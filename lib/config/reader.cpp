@@ -94,12 +94,12 @@ std::optional<YAML::Node> parse_yaml(const std::string& text, const Place& place
 
 bool Reader::read_document(const YAML::Node& root, const Place& place) {
     if (root.IsNull()) {
-        problems_.add(place.name, "", "the file is empty, wanted a job spec such as model: {preset: tiny}");
+        problems_.add(place.name, "", "the file is empty, wanted " + document_);
         return false;
     }
     if (!root.IsMap()) {
         problems_.add(place.at(root.Mark()), "",
-                      "found " + found(root) + ", wanted a map of sections such as model: {preset: tiny}");
+                      "found " + found(root) + ", wanted a map of sections: " + document_);
         return false;
     }
     read_map(root, table_, "", place);

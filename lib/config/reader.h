@@ -24,6 +24,8 @@ class Reader {
     bool read_text(const std::string& text, const Place& place);
     // "parallel.tp=2", a key or a section, its value in YAML.
     void read_override(const std::string& assignment);
+    // What a document is, for the message about an empty one.
+    void set_document(std::string what) { document_ = std::move(what); }
     // What origins say about the values that follow instead of a position: "preset small".
     void set_origin(std::string origin) { origin_ = std::move(origin); }
 
@@ -46,6 +48,7 @@ class Reader {
     Problems& problems_;
     Origins& origins_;
     std::string origin_;
+    std::string document_ = "a job spec such as model: {preset: tiny}";
 };
 
 // The one document of a YAML text, or nothing after a problem was added.
