@@ -95,6 +95,10 @@ RunState run_state(const std::string& folder, const RunData& data);
 // Text of a file of the run, of at most `most` bytes; nothing if it is not there.
 std::optional<std::string> read_text(const std::string& path, std::size_t most);
 
+// JSON of a run's file, discarded where it is none. What is nested deeper than anything of ours is left out:
+// copying and printing go as deep as it does.
+nlohmann::json parsed(const std::string& text);
+
 // A number of an event; `unknown` when it is absent or null.
 double number_in(const nlohmann::json& event, const char* name);
 

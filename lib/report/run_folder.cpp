@@ -37,7 +37,7 @@ RunFolder read_run_folder(const std::string& path) {
     const auto text = [&](const char* name) {
         return read_text((fs::path(path) / name).string(), most_text).value_or("");
     };
-    run.facts = nlohmann::json::parse(text("run.json"), nullptr, false);
+    run.facts = parsed(text("run.json"));
     if (!run.facts.is_object()) run.facts = nlohmann::json();
     run.config = text("config.yaml");
     run.picture = text("pipeline.svg");

@@ -20,6 +20,7 @@ void checkpoint_manifest(std::string_view input);  // beside a weights file of t
 void checkpoint_latest(std::string_view input);    // the file `latest` of a run with one checkpoint
 void hf_config(std::string_view input);            // config.json of a Hugging Face model
 void hf_index(std::string_view input);             // model.safetensors.index.json beside two shards
+void run_folder(std::string_view input);           // metrics.jsonl; its first line is run.json, too
 
 struct Target {
     std::string_view name;  // also of its folder in corpus/
@@ -37,6 +38,7 @@ inline constexpr std::array targets = {
     Target{"checkpoint_latest", checkpoint_latest},
     Target{"hf_config", hf_config},
     Target{"hf_index", hf_index},
+    Target{"run_folder", run_folder},
 };
 
 // Whether the reader took the input; false if it refused it with one of the errors that users are shown.

@@ -70,6 +70,15 @@ TEST(RunData, ForeignAndBrokenLinesAreCountedAndPassedOver) {
     EXPECT_FALSE(end_text(data, RunState::ended).empty());
 }
 
+TEST(RunData, WhatIsNestedBeyondReasonIsLeftOut) {
+    RunData data;
+    const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
+    data.add_line(R"({"event":"start","first_step":3,"memory":)" + deep + "}");
+    EXPECT_EQ(data.lines_passed_over, 0);
+    EXPECT_EQ(data.sessions.at(0).first_step, 3);
+    EXPECT_LT(data.start.dump().size(), 100u);
+}
+
 class Folder : public ::testing::Test {
  protected:
     void SetUp() override {
