@@ -131,12 +131,17 @@ class Slurm:
         return next((state for state in states if state in ACTIVE), states[0] if states else "")
 
     def ended(self, number, seconds=120):
-        """Waits for the end of a job; (state, exit code). A job that is held back after a requeue starts at once."""
+        """Waits for the end of a job; ({state}, {exit code}). One that went back into the queue waits for some seconds
+        of Slurm's, of which it needs two: a slurmd refuses a job of the second in which it killed one of that number."""
+        held = {}
+
         def over():
             jobs = self.job(number)
             for job in jobs:
                 if job["JobState"] == "PENDING" and job["Reason"] == "BeginTime":
-                    subprocess.run(["scontrol", "update", f"JobId={job['JobId']}", "StartTime=now"], capture_output=True)
+                    since = held.setdefault((job["JobId"], job["Restarts"]), time.monotonic())
+                    if time.monotonic() - since > 2.5:
+                        subprocess.run(["scontrol", "update", f"JobId={job['JobId']}", "StartTime=now"], capture_output=True)
             return jobs and all(job["JobState"] not in ACTIVE for job in jobs)
 
         self.wait_for(f"end of job {number}", over, seconds)

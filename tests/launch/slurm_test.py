@@ -20,7 +20,7 @@ from escalier_job import MARKER, N0, Case, environment, with_keys  # noqa: E402
 BINARY = ""
 USAGE = 2
 SKIPPED = 77  # CTest's SKIP_RETURN_CODE
-STEPS = 40
+STEPS = 60
 # Steps of some milliseconds, so that a signal comes in between.
 TWO_STAGES = with_keys(N0, parallel__pp=2, train__steps=STEPS, model__hidden_size=64, model__ffn_size=256, train__seq_len=128,
                        train__micro_batch=2)
@@ -125,11 +125,16 @@ class Batch(SlurmTest):
         self.assertRegex(job.output(), r"(?s)stopped by SIGUSR1 after step \d+ of .*resume    from runs/case/step_\d+")
 
     def test_an_array(self):
-        job = Job(self.case, with_keys(TWO_STAGES, train__steps=20), "--at-most", "2", "--point", "train.micro_batch=2",
-                  "--point", "parallel.pp=1; pipeline.schedule=gpipe", "--point", "train.steps=5; run.name=short")
+        """One of its points is told to save, goes back into the queue and resumes; the others are not touched."""
+        job = Job(self.case, TWO_STAGES, "--at-most", "2", "--point", "pipeline.schedule=gpipe", "--point",
+                  "parallel.pp=1; train.steps=10", "--point", "train.steps=5; run.name=short")
+        SLURM.wait_for("step 3 of point 0", lambda: len(self.case.events("step", run="case-0")) >= 3)
+        subprocess.run(["scancel", "--signal=USR1", f"{job.number}_0"], check=True)
         self.ended(job)
-        for index, (name, steps) in enumerate((("case-0", 20), ("case-1", 20), ("short", 5))):
-            self.assertEqual(len(self.case.events("step", run=name)), steps, job.output())
+        self.assertEqual(job.restarts(), 1, job.output())
+        for name, steps in (("case-0", STEPS), ("case-1", 10), ("short", 5)):
+            self.assertEqual(curve(self.case.events("step", run=name)),
+                             {step: self.undisturbed[step] for step in range(1, steps + 1)}, name)
         self.assertEqual(sorted(name for name in os.listdir(self.case.folder) if name.endswith(".out")),
                          [f"case-{job.number}_{index}.out" for index in range(3)])
 
