@@ -14,8 +14,8 @@
 #include "config/model_facts.h"
 #include "config/validate.h"
 #include "core/clock.h"
-#include "core/rng.h"
 #include "train/assembly.h"
+#include "train/random_tokens.h"
 #include "train/schedule_rules.h"
 
 namespace escalier {
@@ -26,28 +26,6 @@ struct Arguments {
     std::int64_t micro_batch = 4, seq_len = 64, micro_batches = 1;
     std::int64_t tp = 1, pp = 1, dp = 1, threads = 1, steps = 7, warmup = 3;
     std::vector<std::string> overrides;
-};
-
-// Ids that a counter-based generator draws; nothing is read from disk.
-class RandomTokens final : public data::SampleReader {
- public:
-    RandomTokens(std::int64_t seq_len, std::int64_t vocab) : seq_len_(seq_len), vocab_(vocab) {}
-    std::int64_t seq_len() const override { return seq_len_; }
-    void read(std::int64_t sample, std::int32_t* inputs, std::int32_t* targets) const override {
-        for (std::int64_t t = 0; t < seq_len_; ++t) {
-            if (inputs) inputs[t] = token(sample, t);
-            if (targets) targets[t] = token(sample, t + 1);
-        }
-    }
-    std::int64_t valid_targets(std::int64_t, std::int64_t count) const override { return count * seq_len_; }
-
- private:
-    std::int32_t token(std::int64_t sample, std::int64_t t) const {
-        const PhiloxBlock block =
-            philox(1, static_cast<std::uint64_t>(sample), static_cast<std::uint64_t>(t));
-        return static_cast<std::int32_t>(block[0] % static_cast<std::uint64_t>(vocab_));
-    }
-    std::int64_t seq_len_, vocab_;
 };
 
 config::JobSpec make_spec(const Arguments& a, int ranks) {
@@ -95,7 +73,7 @@ int run(const Arguments& a) {
     const config::JobSpec spec = make_spec(a, world.size());
     env.start_watchdog(600);
     train::Assembly assembly(spec, env, world, {static_cast<int>(a.threads), false});
-    const RandomTokens tokens(spec.train.seq_len, spec.model.vocab_size);
+    const train::RandomTokens tokens(spec.train.seq_len, spec.model.vocab_size);
 
     double rate = sgemm_rate(assembly.backend().ops, static_cast<int>(a.threads));
     world.all_reduce_sum(TensorView(&rate, DType::f64, {1}), "SGEMM rates");

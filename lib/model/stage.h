@@ -11,12 +11,15 @@
 namespace escalier::model {
 
 enum class SegmentType : std::uint8_t { compute, collective };
+// Which part of the model it works on; layer_again: what recompute does anew.
+enum class SegmentPart : std::uint8_t { embedding, layer, layer_again, head };
 
 // One piece of an action. Between segments the executor polls messages; a collective exchanges with the
 // tensor group.
 struct Segment {
     SegmentType type;
     std::string label;  // "attention of layer 3"
+    SegmentPart part = SegmentPart::layer;
 };
 
 // What an action works on. Boundary tensors are [R,C] buffers of the executor; without data where the stage

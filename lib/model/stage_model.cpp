@@ -89,16 +89,18 @@ void StageModel::begin_step(const StepInputs& inputs) {
 
 // ---- plans ----
 
-void StageModel::compute(Plan& plan, Function function, int index, const std::string& label) {
-    plan.segments.push_back({SegmentType::compute, label});
+void StageModel::compute(Plan& plan, Function function, int index, const std::string& label,
+                         SegmentPart part) {
+    plan.segments.push_back({SegmentType::compute, label, part});
     plan.functions.push_back(function);
     plan.indices.push_back(index);
 }
 
 // A tensor group of one rank has nothing to exchange.
-void StageModel::collective(Plan& plan, Function function, int index, const std::string& label) {
+void StageModel::collective(Plan& plan, Function function, int index, const std::string& label,
+                            SegmentPart part) {
     if (context_.tp.size() == 1) return;
-    compute(plan, function, index, label);
+    compute(plan, function, index, label, part);
     plan.segments.back().type = SegmentType::collective;
 }
 
@@ -109,9 +111,10 @@ std::string StageModel::layer_name(int layer) const {
 void StageModel::plan_forward() {
     Plan& plan = plan_of(ActionKind::F);
     if (embedding_) {
-        compute(plan, &StageModel::embed, 0, "embedding");
-        collective(plan, &StageModel::reduce_embedding, 0, "sum of embedding over tp");
-        compute(plan, &StageModel::finish_embedding, 0, "positions");
+        compute(plan, &StageModel::embed, 0, "embedding", SegmentPart::embedding);
+        collective(plan, &StageModel::reduce_embedding, 0, "sum of embedding over tp",
+                   SegmentPart::embedding);
+        compute(plan, &StageModel::finish_embedding, 0, "positions", SegmentPart::embedding);
     }
     for (int layer = 0; layer < extent_.layers; ++layer) {
         compute(plan, &StageModel::block_attention, layer, "attention" + layer_name(layer));
@@ -122,15 +125,16 @@ void StageModel::plan_forward() {
         compute(plan, &StageModel::block_output, layer, "residual" + layer_name(layer));
     }
     if (!head_) return;
-    compute(plan, &StageModel::head_norm, 0, "final norm");
+    compute(plan, &StageModel::head_norm, 0, "final norm", SegmentPart::head);
     for (int chunk = 0; chunk < head_->chunks(); ++chunk) {
         const std::string name = " of head chunk " + std::to_string(chunk);
-        compute(plan, &StageModel::head_logits, chunk, "logits" + name);
-        collective(plan, &StageModel::head_exchange, chunk, "softmax statistics" + name + " over tp");
-        compute(plan, &StageModel::head_finish, chunk, "loss and gradients" + name);
+        compute(plan, &StageModel::head_logits, chunk, "logits" + name, SegmentPart::head);
+        collective(plan, &StageModel::head_exchange, chunk, "softmax statistics" + name + " over tp",
+                   SegmentPart::head);
+        compute(plan, &StageModel::head_finish, chunk, "loss and gradients" + name, SegmentPart::head);
     }
-    collective(plan, &StageModel::head_reduce, 0, "sum of head gradient over tp");
-    compute(plan, &StageModel::head_backward, 0, "final norm backward");
+    collective(plan, &StageModel::head_reduce, 0, "sum of head gradient over tp", SegmentPart::head);
+    compute(plan, &StageModel::head_backward, 0, "final norm backward", SegmentPart::head);
 }
 
 // Layers [first, last) once more, from the kept input of the group; what only the next layer would need is
@@ -138,13 +142,18 @@ void StageModel::plan_forward() {
 void StageModel::plan_recompute(Plan& plan, int first, int last) {
     for (int layer = first; layer < last; ++layer) {
         compute(plan, &StageModel::recompute_block_attention, layer,
-                "recompute attention" + layer_name(layer));
-        collective(plan, &StageModel::reduce_delta, layer, "sum of recomputed attention" + layer_name(layer));
-        compute(plan, &StageModel::recompute_mlp_hidden, layer, "recompute mlp" + layer_name(layer));
+                "recompute attention" + layer_name(layer), SegmentPart::layer_again);
+        collective(plan, &StageModel::reduce_delta, layer, "sum of recomputed attention" + layer_name(layer),
+                   SegmentPart::layer_again);
+        compute(plan, &StageModel::recompute_mlp_hidden, layer, "recompute mlp" + layer_name(layer),
+                SegmentPart::layer_again);
         if (layer + 1 == last) return;
-        compute(plan, &StageModel::recompute_mlp_output, layer, "recompute mlp output" + layer_name(layer));
-        collective(plan, &StageModel::reduce_delta, layer, "sum of recomputed mlp" + layer_name(layer));
-        compute(plan, &StageModel::recompute_output, layer, "recompute residual" + layer_name(layer));
+        compute(plan, &StageModel::recompute_mlp_output, layer, "recompute mlp output" + layer_name(layer),
+                SegmentPart::layer_again);
+        collective(plan, &StageModel::reduce_delta, layer, "sum of recomputed mlp" + layer_name(layer),
+                   SegmentPart::layer_again);
+        compute(plan, &StageModel::recompute_output, layer, "recompute residual" + layer_name(layer),
+                SegmentPart::layer_again);
     }
 }
 
@@ -157,7 +166,7 @@ void StageModel::plan_backward(Plan& plan, bool input_half, bool weight_half) {
             plan_recompute(plan, static_cast<int>(layer / recompute.every * recompute.every), layer + 1);
         if (input_half && recompute.kind == config::Recompute::attention)
             compute(plan, &StageModel::recompute_attention_only, layer,
-                    "recompute attention" + layer_name(layer));
+                    "recompute attention" + layer_name(layer), SegmentPart::layer_again);
         if (input_half) {
             compute(plan, &StageModel::backward_mlp, layer, "mlp backward" + layer_name(layer));
             collective(plan, &StageModel::reduce_dnorm, layer,
@@ -170,7 +179,8 @@ void StageModel::plan_backward(Plan& plan, bool input_half, bool weight_half) {
         if (weight_half)
             compute(plan, &StageModel::weight_gradients, layer, "weight gradients" + layer_name(layer));
     }
-    if (input_half && embedding_) compute(plan, &StageModel::backward_embedding, 0, "embedding backward");
+    if (input_half && embedding_)
+        compute(plan, &StageModel::backward_embedding, 0, "embedding backward", SegmentPart::embedding);
 }
 
 std::span<const Segment> StageModel::segments(ActionKind kind) const {

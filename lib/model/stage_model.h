@@ -83,8 +83,10 @@ class StageModel final : public Stage {
     void plan_forward();
     void plan_recompute(Plan& plan, int first, int last);
     void plan_backward(Plan& plan, bool input_half, bool weight_half);
-    void compute(Plan& plan, Function function, int index, const std::string& label);
-    void collective(Plan& plan, Function function, int index, const std::string& label);
+    void compute(Plan& plan, Function function, int index, const std::string& label,
+                 SegmentPart part = SegmentPart::layer);
+    void collective(Plan& plan, Function function, int index, const std::string& label,
+                    SegmentPart part = SegmentPart::layer);
     Plan& plan_of(schedule::ActionKind kind) { return plans_[static_cast<std::size_t>(kind)]; }
     const Plan& plan_of(schedule::ActionKind kind) const { return plans_[static_cast<std::size_t>(kind)]; }
     std::string layer_name(int layer) const;

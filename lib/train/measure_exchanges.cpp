@@ -1,0 +1,97 @@
+#include "train/measure_exchanges.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "core/clock.h"
+#include "optim/grad_reducer.h"
+
+namespace escalier::train {
+
+namespace {
+
+double median_seconds(Assembly& assembly, comm::MpiEnv& env, comm::Communicator& host, int repeats,
+                      const std::function<void()>& work) {
+    std::vector<double> seconds;
+    for (int i = 0; i <= repeats; ++i) {
+        host.barrier("the start of a measurement");
+        const double start = now_seconds();
+        work();
+        assembly.backend().wait(env, "the device to finish a measurement");
+        if (i > 0) seconds.push_back(now_seconds() - start);  // connections are made with the first messages
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
+}
+
+// From the first rank of the group to the second and back, several times.
+double message_seconds(Assembly& assembly, comm::MpiEnv& env, comm::Communicator& host, int repeats) {
+    constexpr int round_trips = 4;
+    comm::Transport& transport = *assembly.backend().transport;
+    const auto there = transport.make_channel(host, 0, 1, 1, false);
+    const auto back = transport.make_channel(host, 1, 0, 1, false);
+    const model::ModelContext& context = assembly.model().context();
+    device::Arenas arenas = device::Arenas::measuring();
+    const Shape boundary = {context.shape.rows, context.shape.hidden};
+    arenas.communication.take(context.storage, boundary);
+    device::Device& device = *assembly.backend().device;
+    device::Arenas allocated = device::Arenas::allocated(arenas, device.allocator(), device.host_allocator());
+    const TensorView x = allocated.communication.take(context.storage, boundary);
+    const auto send = [&](comm::Channel& channel) {
+        channel.wait(channel.start_send(x), "a measured message");
+    };
+    const auto receive = [&](comm::Channel& channel) {
+        channel.wait(channel.start_receive(x), "a measured message");
+    };
+    const int rank = host.rank();
+    const double seconds = median_seconds(assembly, env, host, repeats, [&] {
+        for (int i = 0; i < round_trips && rank < 2; ++i) {
+            if (rank == 0) send(*there);
+            rank == 0 ? receive(*back) : receive(*there);
+            if (rank == 1) send(*back);
+        }
+    });
+    return seconds / (2 * round_trips);
+}
+
+double reduction_seconds(Assembly& assembly, comm::MpiEnv& env, comm::Communicator& host,
+                         comm::Communicator& peers, int repeats) {
+    const model::ModelContext& context = assembly.model().context();
+    const model::ParameterList& parameters = assembly.model().parameters();
+    device::Arenas measured = device::Arenas::measuring();
+    { optim::GradientReducer counting(parameters, {0}, peers, context.ops, measured.communication); }
+    device::Device& device = *assembly.backend().device;
+    device::Arenas arenas = device::Arenas::allocated(measured, device.allocator(), device.host_allocator());
+    optim::GradientReducer reducer(parameters, {0}, peers, context.ops, arenas.communication);
+    double elements = 0;
+    for (const model::Parameter& parameter : parameters)
+        elements += static_cast<double>(parameter.gradient.elements());
+    const double seconds = median_seconds(assembly, env, host, repeats, [&] {
+        reducer.start(context.op, 0);
+        reducer.finish(context.op);
+    });
+    return seconds / elements;
+}
+
+}  // namespace
+
+ExchangeTimes measure_exchanges(Assembly& assembly, comm::MpiEnv& env, comm::Communicator& host_peers,
+                                comm::Communicator& peers, int repeats) {
+    ExchangeTimes times;
+    if (host_peers.size() == 1) return times;
+    times.message = message_seconds(assembly, env, host_peers, repeats);
+    times.reduction = reduction_seconds(assembly, env, host_peers, peers, repeats);
+    std::unique_ptr<comm::Communicator> pair_host =
+        host_peers.split(host_peers.rank() / 2, host_peers.rank());
+    const bool paired = pair_host->size() == 2;
+    const auto pair = assembly.backend().transport->on_device(std::move(pair_host));
+    const TensorView table = assembly.model().parameters().front().gradient;
+    const double seconds = median_seconds(assembly, env, host_peers, repeats, [&] {
+        if (paired) pair->all_reduce_sum(table, "a measured sum over two ranks");
+    });
+    times.remote_tie = seconds / static_cast<double>(table.elements());
+    return times;
+}
+
+}  // namespace escalier::train
