@@ -137,8 +137,9 @@ void fields(FieldTable& f, PipelineConfig& c) {
     f("file", text_or_null(c.file),
       "schedule csv: path of the file, one line per pipeline rank, cells such as 0F3");
     f("layout", LayoutField{&c},
-      "layers per stage; balanced: by FLOPs, embedding and head counted; even; or a list over pp x chunks "
-      "stages");
+      "layers per stage; balanced: by FLOPs, embedding and head counted; even; a profile of plan --measure: "
+      "by "
+      "measured times; or a list over pp x chunks stages");
 }
 
 void fields(FieldTable& f, TrainConfig& c) {
@@ -150,7 +151,12 @@ void fields(FieldTable& f, TrainConfig& c) {
     f("steps", count(c.steps, 1, most_steps), "optimizer updates");
     f("dtype", one_of(c.dtype, {"auto", "fp32", "bf16"}),
       "type of activations and of the weights that products read; auto: fp32 on the CPU, bf16 on GPUs");
-    f("recompute", RecomputeField{&c}, "what the backward pass computes anew instead of keeping it");
+    f("recompute", RecomputeField{&c},
+      "what the backward pass computes anew instead of keeping it; auto: on each stage the least that fits "
+      "into "
+      "memory_gib");
+    f("memory_gib", real(c.memory_gib, not_negative),
+      "GiB of a rank that recompute auto and a layout by a profile keep within; 0: no limit");
     f("on_nonfinite", one_of(c.on_nonfinite, {"stop", "skip"}),
       "a loss or gradient that is NaN or infinite ends the run, or its step updates nothing");
     f("skip_limit", count(c.skip_limit, 1, most_steps),
@@ -310,10 +316,10 @@ struct Wanted {
     }
     std::string operator()(const ArchField&) const { return "gpt2 or llama"; }
     std::string operator()(const LayoutField&) const {
-        return "balanced, even, or a list of layers per stage such as [3, 3]";
+        return "balanced, even, a profile such as profile.yaml, or a list of layers per stage such as [3, 3]";
     }
     std::string operator()(const RecomputeField&) const {
-        return "none, attention, full, {every: 2}, or a list of these, one per stage";
+        return "auto, none, attention, full, {every: 2}, or a list of these (but auto), one per stage";
     }
     std::string operator()(const ScalingField&) const {
         return "null, or a map such as {type: llama3, factor: 8.0}";

@@ -59,11 +59,11 @@ struct TextField {
 struct ArchField {
     Arch* at;
 };
-// balanced | even | a list of layers per stage
+// balanced | even | the path of a profile | a list of layers per stage
 struct LayoutField {
     PipelineConfig* at;
 };
-// none | attention | full | {every: k} | one of these per stage
+// auto | none | attention | full | {every: k} | one of these per stage
 struct RecomputeField {
     TrainConfig* at;
 };

@@ -78,13 +78,14 @@ struct ParallelConfig {
 };
 
 struct PipelineConfig {
-    std::string schedule = "1f1b";               // a kind of schedule/generators.h, or csv
-    AutoInt chunks;                              // stages per pipeline rank; auto: what the schedule needs
-    AutoInt group;                               // interleaved schedules: micro-batches per visit of a chunk
-    std::string backward = "fifo";               // fifo | lifo
-    std::string file;                            // csv: path of the schedule
-    std::string file_text;                       // no key: what `file` holds, once resolved
-    std::string layout = "balanced";             // balanced | even; empty once layers_per_stage is explicit
+    std::string schedule = "1f1b";  // a kind of schedule/generators.h, or csv
+    AutoInt chunks;                 // stages per pipeline rank; auto: what the schedule needs
+    AutoInt group;                  // interleaved schedules: micro-batches per visit of a chunk
+    std::string backward = "fifo";  // fifo | lifo
+    std::string file;               // csv: path of the schedule
+    std::string file_text;          // no key: what `file` holds, once resolved
+    // balanced | even | the path of a profile (profile.h); empty once layers_per_stage is explicit
+    std::string layout = "balanced";
     std::vector<std::int64_t> layers_per_stage;  // explicit list in YAML, or resolved
 
     bool operator==(const PipelineConfig&) const = default;
@@ -98,10 +99,11 @@ struct TrainConfig {
     std::int64_t global_batch = 0;  // auto: micro_batch * dp
     std::int64_t steps = 100;
     std::string dtype = "auto";  // auto | fp32 | bf16
-    // none | attention | full, {every: k} (full over groups of k layers), or one entry per stage. Resolved:
-    // one per stage.
+    // none | attention | full, {every: k} (full over groups of k layers), or one entry per stage; auto: no
+    // entry. Resolved: one per stage.
     std::vector<Recompute> recompute = {Recompute::none};
     std::int64_t recompute_every = 1;
+    double memory_gib = 0;  // of a rank, that a chosen layout and recompute keep within; 0: no limit
     std::string on_nonfinite = "stop";  // stop | skip
     std::int64_t skip_limit = 10;       // so many steps without an update, one after the other, end the run
     double spike_z = 0;                 // a step whose loss or norm lies so far out is skipped; 0: off

@@ -1,6 +1,7 @@
 #include "config/pipeline_rules.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "config/layout.h"
 #include "config/rule_book.h"
@@ -26,8 +27,14 @@ class PipelineRules : RuleBook {
         PipelineConfig& pipeline = spec_.pipeline;
         if (stages_ == 0) return;
         std::vector<Recompute>& recompute = spec_.train.recompute;
+        require(
+            !recompute.empty() || spec_.train.memory_gib > 0, {"train.recompute", "train.memory_gib"},
+            "auto chooses the least that fits into train.memory_gib, which is 0 (no limit); give the GiB of "
+            "a rank, or none, attention or full");
+        const bool chosen = recompute.empty() || by_profile();
+        if (recompute.empty() && !choose_) recompute = {Recompute::none};
         if (recompute.size() == 1) recompute.resize(static_cast<std::size_t>(stages_), recompute[0]);
-        require(static_cast<std::int64_t>(recompute.size()) == stages_,
+        require(recompute.empty() || static_cast<std::int64_t>(recompute.size()) == stages_,
                 {"train.recompute", "parallel.pp", "pipeline.chunks"},
                 "has " + text(static_cast<std::int64_t>(recompute.size())) + " entries, but " +
                     stages_text() + "; give one entry for all stages or one for each");
@@ -36,7 +43,13 @@ class PipelineRules : RuleBook {
             refuse_many_stages(layers);
             return;
         }
-        if (!sound({"pipeline.layout", "model", "train.recompute"})) return;
+        if (!sound({"pipeline.layout", "model", "train.recompute", "train.memory_gib"})) return;
+        if (!pipeline.layers_per_stage.empty()) explicit_layout();
+        if (!sound({"pipeline.layout"})) return;
+        if (chosen && choose_) {
+            choose_stages();
+            return;
+        }
         if (pipeline.layers_per_stage.empty()) {
             pipeline.layers_per_stage =
                 pipeline.layout == "even"
@@ -44,9 +57,25 @@ class PipelineRules : RuleBook {
                     : balanced_layout(forward_cost(spec_.model, spec_.train.seq_len, spec_.parallel.tp),
                                       layers, recompute);
             pipeline.layout.clear();
+        }
+    }
+
+    bool by_profile() const {
+        const PipelineConfig& pipeline = spec_.pipeline;
+        return pipeline.layers_per_stage.empty() && pipeline.layout != "even" &&
+               pipeline.layout != "balanced";
+    }
+
+    void choose_stages() {
+        if (!sound({"train.micro_batch", "train.global_batch", "train.seq_len", "parallel.dp"})) return;
+        StageChoice choice = choose_(spec_, stages_);
+        if (!choice.problem.empty()) {
+            refuse({choice.key.c_str(), "train.recompute", "train.memory_gib"}, choice.problem);
             return;
         }
-        explicit_layout();
+        spec_.pipeline.layers_per_stage = std::move(choice.layers);
+        spec_.pipeline.layout.clear();
+        spec_.train.recompute = std::move(choice.recompute);
     }
 
     void refuse_many_stages(std::int64_t layers) {
@@ -104,6 +133,7 @@ class PipelineRules : RuleBook {
             return;
         }
         stages_ = answer.stages;
+        choose_ = answer.choose_stages;
     }
 
     void explicit_layout() {
@@ -126,6 +156,7 @@ class PipelineRules : RuleBook {
 
     const ScheduleRules& schedules_;
     std::int64_t stages_ = 0;  // 0: not known
+    ChooseStages choose_;
 };
 
 }  // namespace

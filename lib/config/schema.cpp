@@ -48,7 +48,8 @@ struct ToSchema {
     Json operator()(const LayoutField&) const {
         const Json counts = {
             {"type", "array"}, {"minItems", 1}, {"items", {{"type", "integer"}, {"minimum", 1}}}};
-        return {{"anyOf", Json::array({choice({"balanced", "even"}), counts})}};
+        const Json profile = {{"type", "string"}, {"pattern", "\\.ya?ml$"}};
+        return {{"anyOf", Json::array({choice({"balanced", "even"}), profile, counts})}};
     }
     Json operator()(const RecomputeField&) const {
         const Json every = {{"type", "object"},
@@ -56,7 +57,8 @@ struct ToSchema {
                             {"required", Json::array({"every"})},
                             {"additionalProperties", false}};
         const Json one = {{"anyOf", Json::array({choice({"none", "attention", "full"}), every})}};
-        return {{"anyOf", Json::array({one, {{"type", "array"}, {"minItems", 1}, {"items", one}}})}};
+        return {{"anyOf",
+                 Json::array({choice({"auto"}), one, {{"type", "array"}, {"minItems", 1}, {"items", one}}})}};
     }
     Json operator()(const ScalingField&) const {
         RopeScaling scaling;

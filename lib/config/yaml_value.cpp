@@ -50,6 +50,14 @@ std::string number_hint(const std::string& text) {
     return "";
 }
 
+bool names_yaml_file(const std::string& text) {
+    for (const std::string ending : {".yaml", ".yml"})
+        if (text.size() > ending.size() &&
+            text.compare(text.size() - ending.size(), ending.size(), ending) == 0)
+            return true;
+    return false;
+}
+
 bool has_leading_zero(const std::string& text) {
     const std::size_t start = !text.empty() && text[0] == '-' ? 1 : 0;
     return text.size() > start + 1 && text[start] == '0' &&
@@ -239,7 +247,7 @@ bool ValueReader::read_value(const LayoutField& f, const Field& field, const YAM
     }
     Scalar value;
     if (!scalar(node, field, value)) return false;
-    if (value.text != "balanced" && value.text != "even")
+    if (value.text != "balanced" && value.text != "even" && !names_yaml_file(value.text))
         return fail(node, field, choice_hint(value.text, {"balanced", "even"}));
     f.at->layout = value.text;
     f.at->layers_per_stage.clear();
@@ -278,6 +286,11 @@ bool ValueReader::read_value(const RecomputeField& f, const Field& field, const 
         entries.push_back(node);
     }
     if (entries.empty()) return fail(node, field);
+    if (node.IsScalar() && node.Scalar() == "auto") {
+        f.at->recompute.clear();
+        f.at->recompute_every = 1;
+        return true;
+    }
     std::vector<Recompute> stages;
     std::int64_t group = 0;  // layers per group of the first stage with full recompute
     for (const YAML::Node& entry : entries) {

@@ -8,9 +8,11 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/mapped_file.h"
+#include "plan/stage_memory.h"
 #include "schedule/csv.h"
 #include "schedule/generators.h"
 #include "schedule/prove.h"
+#include "train/stage_choice.h"
 #include "train/stage_costs.h"
 
 namespace escalier::train {
@@ -143,9 +145,13 @@ std::string read_schedule_file(const std::string& path) {
 config::ScheduleRules schedule_rules(std::function<std::string(const std::string& path)> read) {
     return [read = std::move(read)](const PipelineConfig& pipeline, std::int64_t pp,
                                     std::optional<std::int64_t> micro_batches) {
-        if (pipeline.schedule != "csv") return judge_kind(pipeline, pp, micro_batches);
-        return judge_file(pipeline, pp, micro_batches,
-                          pipeline.file_text.empty() ? read(pipeline.file) : pipeline.file_text);
+        ScheduleAnswer answer =
+            pipeline.schedule != "csv"
+                ? judge_kind(pipeline, pp, micro_batches)
+                : judge_file(pipeline, pp, micro_batches,
+                             pipeline.file_text.empty() ? read(pipeline.file) : pipeline.file_text);
+        answer.choose_stages = choose_stages;
+        return answer;
     };
 }
 
@@ -154,7 +160,7 @@ schedule::Schedule make_schedule(const config::JobSpec& spec) {
     schedule::GenerateOptions options = options_of(spec.pipeline, spec.parallel.pp, spec.micro_batches());
     if (schedule::require_kind(options.kind).has_costs)
         options.costs = std::make_shared<const schedule::StageCosts>(
-            schedule::StageCosts{predicted_durations(spec), predicted_activation_bytes(spec), {}});
+            schedule::StageCosts{predicted_durations(spec), plan::activation_bytes(spec), {}});
     return schedule::generate(options);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "config/job_spec.h"
-#include "schedule/memory.h"
 #include "schedule/simulate.h"
 
 namespace escalier::train {
@@ -10,9 +9,5 @@ namespace escalier::train {
 // FLOPs per micro-batch row as durations: of each stage's F, I and W. The loss head does all its work in F
 // (loss_head.h); what is recomputed belongs to I. spec: resolved.
 schedule::Durations predicted_durations(const config::JobSpec& spec);
-
-// Bytes of the activations of one micro-batch on each stage and tensor rank, by how long they live: the large
-// tensors that model/stage_storage.h keeps in its slots.
-schedule::ActivationBytes predicted_activation_bytes(const config::JobSpec& spec);
 
 }  // namespace escalier::train

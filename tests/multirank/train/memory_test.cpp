@@ -5,9 +5,9 @@
 #include <string>
 
 #include "config/validate.h"
+#include "plan/stage_memory.h"
 #include "tests/harness/multirank_main.h"
 #include "train/assembly.h"
-#include "train/stage_costs.h"
 
 namespace escalier::train {
 namespace {
@@ -81,7 +81,7 @@ TEST(Memory, PredictedActivationBytesAreThoseOfTheArenas) {
             const Assembly assembly(spec, test::env(), test::env().world(),
                                     {.threads = 1, .validation = false});
             const int rank = assembly.groups().place.pp_rank;
-            const schedule::ActivationBytes bytes = predicted_activation_bytes(spec);
+            const schedule::ActivationBytes bytes = plan::activation_bytes(spec);
             const schedule::StageBuffers& slots =
                 assembly.programs()[static_cast<std::size_t>(rank)].chunks[0];
             const auto stage = static_cast<std::size_t>(rank);

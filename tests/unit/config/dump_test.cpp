@@ -59,6 +59,7 @@ const std::map<std::string, std::string> changed = {
     {"train.steps", "11"},
     {"train.dtype", "fp32"},
     {"train.recompute", "[{every: 2}, none, attention, none, none, none]"},
+    {"train.memory_gib", "12.5"},
     {"train.on_nonfinite", "skip"},
     {"train.skip_limit", "3"},
     {"train.spike_z", "6.5"},
