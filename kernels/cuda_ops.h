@@ -1,14 +1,9 @@
 // The op table of the CUDA backend. No device code here: host code of any kind may include it.
 #pragma once
 
-#include <cstddef>
-
-#include "kernels/ops.h"
+#include "kernels/cuda_sizes.h"
 
 namespace escalier::kernels {
-
-// Bytes of device memory that any op needs as the scratch of its context, 256-byte aligned.
-std::size_t cuda_scratch_bytes(const WorkExtent& extent);
 
 // The CUDA twins: activations in f32 or bf16, parameters and their gradients in f32. They queue work on the
 // stream of their context and return; memory is the device's.

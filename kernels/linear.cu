@@ -80,10 +80,6 @@ Fusion fusion_of(Epilogue epilogue, bool bias) {
 
 }  // namespace
 
-std::int64_t prepared_weight_elements(std::int64_t n, std::int64_t k, DType storage) {
-    return storage == DType::bf16 ? n * k : 0;
-}
-
 void prepare_weight(const OpContext& context, TensorView prepared, TensorView weight) {
     if (prepared.has_data()) copy(context, prepared, weight);
 }

@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "core/dtype.h"
+#include "kernels/cuda_sizes.h"
 
 namespace escalier::kernels::cuda {
 
@@ -44,7 +45,7 @@ struct Product {
 
 class Matmul {
  public:
-    static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+    static constexpr std::size_t workspace_bytes = matmul_workspace_bytes;
 
     // workspace: device memory, 256-byte aligned, that lives as long as this object and is used by the
     // products of one stream alone. deterministic: no algorithm whose parts of a sum meet in the output.

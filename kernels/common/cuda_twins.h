@@ -1,7 +1,7 @@
 // The CUDA twin of every op, one name per type of the op headers. Private to kernels/.
 #pragma once
 
-#include "kernels/ops.h"
+#include "kernels/cuda_sizes.h"
 
 namespace escalier::kernels::cuda {
 
@@ -18,7 +18,6 @@ RmsnormBackward rmsnorm_backward;
 LinearForward linear_forward;
 LinearBackwardInput linear_backward_input;
 LinearBackwardWeight linear_backward_weight;
-PreparedWeightElements prepared_weight_elements;
 PrepareWeight prepare_weight;
 SwigluForward swiglu_forward;
 SwigluBackward swiglu_backward;
