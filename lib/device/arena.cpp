@@ -61,10 +61,18 @@ Arenas Arenas::allocated(const Arenas& measured, Allocator& allocator, Allocator
             Arena(measured.staging.name(), host_allocator, measured.staging.used())};
 }
 
+std::vector<ArenaSize> Arenas::sizes() const {
+    std::vector<ArenaSize> sizes;
+    for (const Arena* arena : {&parameters, &prepared_weights, &gradients, &optimizer, &activations,
+                               &communication, &workspace, &data, &host, &staging})
+        sizes.push_back({arena->name(), arena->used(), arena == &host || arena == &staging});
+    return sizes;
+}
+
 std::size_t Arenas::used() const {
-    return parameters.used() + prepared_weights.used() + gradients.used() + optimizer.used() +
-           activations.used() + communication.used() + workspace.used() + data.used() + host.used() +
-           staging.used();
+    std::size_t bytes = 0;
+    for (const ArenaSize& arena : sizes()) bytes += arena.bytes;
+    return bytes;
 }
 
 }  // namespace escalier::device

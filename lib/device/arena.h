@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "core/tensor_view.h"
 
@@ -47,6 +48,12 @@ class Arena {
     std::size_t used_ = 0;
 };
 
+struct ArenaSize {
+    std::string name;
+    std::size_t bytes = 0;
+    bool host = false;  // in memory of the host, whatever the device
+};
+
 // The arenas of one rank, in the order in which `plan` lists them.
 struct Arenas {
     Arena parameters;
@@ -63,7 +70,8 @@ struct Arenas {
     static Arenas measuring();
     // Arenas with exactly the capacities that a measuring run used. host_allocator: of the arena `host`.
     static Arenas allocated(const Arenas& measured, Allocator& allocator, Allocator& host_allocator);
-    std::size_t used() const;  // bytes of all of them
+    std::size_t used() const;              // bytes of all of them
+    std::vector<ArenaSize> sizes() const;  // what each of them has handed out
 };
 
 }  // namespace escalier::device

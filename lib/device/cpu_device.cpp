@@ -30,7 +30,7 @@ class PageAllocator final : public Allocator {
         if (memory != begin) munmap(begin, static_cast<std::size_t>(memory - begin));
         const std::size_t tail = static_cast<std::size_t>(begin + length + huge_page - (memory + length));
         if (tail) munmap(memory + length, tail);
-        madvise(memory, length, MADV_HUGEPAGE);
+        madvise(memory, bytes, MADV_HUGEPAGE);
         return memory;
     }
     void free(void* memory, std::size_t bytes) noexcept override { munmap(memory, rounded(bytes)); }
