@@ -8,12 +8,11 @@
 
 #include "comm/mpi_check.h"
 #include "comm/reduce_lane.h"
+#include "comm/sum_scratch.h"
 
 namespace escalier::comm {
 
 namespace {
-
-constexpr std::int64_t whole_elements = 32768;  // of all ranks together
 
 struct Piece {  // of a tensor, in elements
     std::int64_t begin = 0;
@@ -146,7 +145,7 @@ class MessageLane final : public ReduceLane {
         job_.x = static_cast<char*>(x.data());
         job_.dtype = x.dtype();
         job_.combine = combine;
-        job_.whole = exchange_whole(elements_);
+        job_.whole = exchanged_whole(elements_, job_.size);
         scratch_ = static_cast<char*>(scratch.data());
         begun_ = 0;
         next_pipe_ = 0;
@@ -159,8 +158,9 @@ class MessageLane final : public ReduceLane {
             if (pipe.busy()) moved = pipe.advance(job_) || moved;
         while (begun_ < elements_ && !pipes_[next_pipe_].busy()) {
             const Piece chunk = {begun_, std::min(chunk_elements_, elements_ - begun_)};
-            char* scratch =
-                scratch_ + static_cast<std::int64_t>(next_pipe_) * pipe_scratch(elements_) * job_.element();
+            char* scratch = scratch_ + static_cast<std::int64_t>(next_pipe_) *
+                                           message_piece_scratch(elements_, job_.size, chunk_elements_) *
+                                           job_.element();
             pipes_[next_pipe_].begin(job_, chunk, scratch);
             begun_ += chunk.count;
             next_pipe_ = 1 - next_pipe_;
@@ -170,22 +170,14 @@ class MessageLane final : public ReduceLane {
         return begun_ == elements_ && !busy ? Polled::done : moved ? Polled::moved : Polled::waiting;
     }
 
-    std::int64_t scratch_elements(std::int64_t elements) const override { return 2 * pipe_scratch(elements); }
+    std::int64_t scratch_elements(std::int64_t elements) const override {
+        return message_scratch(elements, job_.size, chunk_elements_);
+    }
     std::int64_t largest_scratch() const override {
-        return std::max(scratch_elements(whole_elements / job_.size),
-                        scratch_elements(std::max(chunk_elements_, whole_elements)));
+        return largest_message_scratch(job_.size, chunk_elements_);
     }
 
  private:
-    bool exchange_whole(std::int64_t elements) const {
-        return job_.size == 2 || elements * job_.size <= whole_elements;
-    }
-    std::int64_t pipe_scratch(std::int64_t elements) const {
-        const std::int64_t chunk = std::min(chunk_elements_, elements);
-        const std::int64_t piece = exchange_whole(elements) ? chunk : chunk / job_.size + 1;
-        return (job_.size - 1) * piece;
-    }
-
     std::int64_t chunk_elements_;
     std::array<Pipe, 2> pipes_;
     std::size_t next_pipe_ = 0;

@@ -11,16 +11,18 @@
 #include "comm/communicator.h"
 #include "comm/progress.h"
 #include "comm/reduce_lane.h"
+#include "comm/sum_scratch.h"
 #include "comm/watchdog.h"
 
 namespace escalier::comm {
 
 struct CommOptions {
-    bool shared_memory = true;                            // false: messages even within a node
-    std::int64_t slot_bytes = 512 * 1024;                 // shared memory: see make_shared_lane
-    std::int64_t background_slot_bytes = 1024 * 1024;     // of sums in the background: fewer, longer steps
-    std::int64_t chunk_elements = std::int64_t{1} << 18;  // messages: see make_message_lane
-    std::int64_t message_bytes = std::int64_t{1} << 30;   // longest single message of gathers and broadcasts
+    bool shared_memory = true;                    // false: messages even within a node
+    std::int64_t slot_bytes = shared_slot_bytes;  // shared memory: see make_shared_lane
+    std::int64_t background_slot_bytes =
+        shared_background_slot_bytes;                      // of sums in the background: fewer, longer steps
+    std::int64_t chunk_elements = message_chunk_elements;  // messages: see make_message_lane
+    std::int64_t message_bytes = std::int64_t{1} << 30;    // longest single message of gathers and broadcasts
 };
 
 class MpiCommunicator final : public Communicator {

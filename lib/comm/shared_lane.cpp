@@ -14,12 +14,11 @@
 #include "comm/mpi_check.h"
 #include "comm/reduce_lane.h"
 #include "comm/shared_memory.h"
+#include "comm/sum_scratch.h"
 
 namespace escalier::comm {
 
 namespace {
-
-constexpr int slots = 2;
 
 // Chunks so far, over all operations; each on a cache line of its own.
 struct alignas(64) Counter {
@@ -37,12 +36,13 @@ class SharedLane final : public ReduceLane {
           rank_(rank),
           size_(size),
           slot_bytes_(slot_bytes),
-          stride_(stride(size, slot_bytes)),
+          stride_(shared_slot_stride(size, slot_bytes)),
           sources_(static_cast<std::size_t>(size)) {}
 
     static std::size_t bytes(int size, std::int64_t slot_bytes) {
         return static_cast<std::size_t>(size) *
-               (sizeof(Counters) + static_cast<std::size_t>(slots * stride(size, slot_bytes)));
+               (sizeof(Counters) +
+                static_cast<std::size_t>(shared_slots * shared_slot_stride(size, slot_bytes)));
     }
 
     void begin(TensorView x, Combine combine, TensorView) override {
@@ -102,13 +102,10 @@ class SharedLane final : public ReduceLane {
         return {begin, end - begin};
     }
     Counters& counters(int rank) const { return reinterpret_cast<Counters*>(memory_->data())[rank]; }
-    // A slot is an input of slot_bytes and a result of one piece.
-    static std::int64_t stride(int size, std::int64_t slot_bytes) {
-        return slot_bytes + (slot_bytes / size + 3 * 64) / 64 * 64;
-    }
     char* input(std::int64_t chunk, int rank, std::int64_t at) const {
         char* slots_begin = memory_->data() + static_cast<std::size_t>(size_) * sizeof(Counters);
-        return slots_begin + (rank * slots + (first_ + chunk) % slots) * stride_ + at * element_;
+        return slots_begin + (rank * shared_slots + (first_ + chunk) % shared_slots) * stride_ +
+               at * element_;
     }
     char* result(std::int64_t chunk, int rank) const { return input(chunk, rank, 0) + slot_bytes_; }
     char* tensor(std::int64_t chunk, std::int64_t at) const {
