@@ -6,10 +6,15 @@
 #include <numeric>
 
 #include "checkpoint/manifest_fields.h"
+#include "device/arena.h"
 
 namespace escalier::checkpoint {
 
-std::vector<SharePiece> share_of(const StateList& state, int dp_rank, int dp) {
+namespace {
+
+// The dp rank that writes each tensor; -1: none does.
+std::vector<int> writers_of(const StateList& state, int dp) {
+    std::vector<int> writers(state.size(), -1);
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < state.size(); ++i)
         if (state[i].counted && state[i].view.elements() > 0) order.push_back(i);
@@ -18,21 +23,39 @@ std::vector<SharePiece> share_of(const StateList& state, int dp_rank, int dp) {
         return state[a].view.elements() > state[b].view.elements();
     });
     std::vector<std::int64_t> load(static_cast<std::size_t>(dp));
-    std::vector<std::size_t> mine;
     for (const std::size_t i : order) {
         const auto least = std::min_element(load.begin(), load.end());
         *least += state[i].view.elements();
-        if (least - load.begin() == dp_rank) mine.push_back(i);
+        writers[i] = static_cast<int>(least - load.begin());
     }
-    std::sort(mine.begin(), mine.end());
+    return writers;
+}
+
+}  // namespace
+
+std::vector<SharePiece> share_of(const StateList& state, int dp_rank, int dp) {
+    const std::vector<int> writers = writers_of(state, dp);
     std::vector<SharePiece> share;
-    for (const std::size_t i : mine) {
+    for (std::size_t i = 0; i < state.size(); ++i) {
+        if (writers[i] != dp_rank) continue;
         const StateTensor& tensor = state[i];
         SharePiece piece{i, tensor.name, tensor.kind, stored_shape(tensor), stored_block(tensor), ""};
         piece.key = piece_key(piece.name, piece.kind, piece.shape, piece.block);
         share.push_back(piece);
     }
     return share;
+}
+
+int fullest_share(const StateList& state, int dp) {
+    const std::vector<int> writers = writers_of(state, dp);
+    std::vector<device::Arena> shares;
+    for (int rank = 0; rank < dp; ++rank) shares.emplace_back("staging");
+    for (std::size_t i = 0; i < state.size(); ++i)
+        if (writers[i] >= 0)
+            shares[static_cast<std::size_t>(writers[i])].take(DType::f32, {state[i].view.elements()});
+    const auto fullest = std::max_element(shares.begin(), shares.end(),
+                                          [](const auto& a, const auto& b) { return a.used() < b.used(); });
+    return static_cast<int>(fullest - shares.begin());
 }
 
 std::string share_file_name(bool weights, int world_rank) {

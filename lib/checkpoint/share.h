@@ -26,6 +26,9 @@ struct SharePiece {
 // bytes each, the same answer on all of them.
 std::vector<SharePiece> share_of(const StateList& state, int dp_rank, int dp);
 
+// The one of `dp` ranks with the same state whose share is the largest in arenas.
+int fullest_share(const StateList& state, int dp);
+
 // weights-RRRRR.safetensors or optim-RRRRR.safetensors.
 std::string share_file_name(bool weights, int world_rank);
 
