@@ -12,6 +12,7 @@
 #include "env_command.h"
 #include "generate_command.h"
 #include "launch_command.h"
+#include "plan_command.h"
 #include "print_config_command.h"
 #include "refusal.h"
 #include "report_command.h"
@@ -44,6 +45,7 @@ int main(int argc, char** argv) {
     apps::add_launch_command(app, action);
     apps::add_generate_command(app, action);
     apps::add_check_command(app, action);
+    apps::add_plan_command(app, action);
     apps::add_print_config_command(app, action);
     apps::add_schema_command(app, action);
     apps::add_schedule_command(app, action);

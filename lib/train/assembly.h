@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/saver.h"
 #include "comm/mpi_env.h"
 #include "core/compute_pool.h"
 #include "device/arena.h"
@@ -15,8 +14,8 @@
 #include "pipeline/channels.h"
 #include "schedule/program.h"
 #include "train/backend.h"
-#include "train/rank_model.h"
-#include "train/train_step.h"
+#include "train/job_programs.h"
+#include "train/rank_parts.h"
 
 namespace escalier::train {
 
@@ -40,28 +39,24 @@ class Assembly {
     const parallel::Groups& groups() const { return groups_; }
     Backend& backend() { return backend_; }
     const Backend& backend() const { return backend_; }
-    const schedule::Schedule& schedule() const { return schedule_; }
-    const std::vector<schedule::Program>& programs() const { return programs_; }
+    const schedule::Schedule& schedule() const { return programs_.schedule; }
+    const std::vector<schedule::Program>& programs() const { return programs_.training; }
+    const schedule::Proof& proof() const { return programs_.proof; }
     const device::Arenas& arenas() const { return *arenas_; }
-    RankModel& model() { return *model_; }
-    TrainStep& step() { return *step_; }
-    const checkpoint::StateList& state() const { return state_; }  // what checkpoints hold of this rank
-    checkpoint::Saver& saver() { return *saver_; }
+    RankModel& model() { return parts_->model; }
+    TrainStep& step() { return parts_->step; }
+    const checkpoint::StateList& state() const { return parts_->state; }
+    checkpoint::Saver& saver() { return parts_->saver; }
 
  private:
     Backend backend_;
     config::JobSpec spec_;
-    schedule::Schedule schedule_;
-    std::vector<schedule::Program> programs_;          // one per pipeline rank
-    std::vector<schedule::Program> forward_programs_;  // empty without validation
+    JobPrograms programs_;
     parallel::Groups groups_;
     ComputePool pool_;
     std::unique_ptr<device::Arenas> arenas_;
     std::unique_ptr<pipeline::Channels> channels_;
-    std::unique_ptr<RankModel> model_;
-    std::unique_ptr<TrainStep> step_;
-    checkpoint::StateList state_;
-    std::unique_ptr<checkpoint::Saver> saver_;
+    std::unique_ptr<RankParts> parts_;
 };
 
 }  // namespace escalier::train

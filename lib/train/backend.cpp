@@ -10,10 +10,6 @@ namespace escalier::train {
 
 namespace {
 
-std::size_t cpu_scratch_bytes(const kernels::WorkExtent& extent, int threads) {
-    return kernels::cpu_scratch_bytes_per_thread(extent) * static_cast<std::size_t>(threads);
-}
-
 Backend cpu_backend(comm::MpiEnv& env, std::string note) {
     return {device::make_cpu_device(), kernels::cpu_ops(), cpu_scratch_bytes, comm::make_mpi_transport(env),
             std::move(note)};
@@ -36,6 +32,10 @@ CudaPlugin open_cuda(const config::RunConfig& run, comm::MpiEnv& env) {
 }
 
 }  // namespace
+
+std::size_t cpu_scratch_bytes(const kernels::WorkExtent& extent, int threads) {
+    return kernels::cpu_scratch_bytes_per_thread(extent) * static_cast<std::size_t>(threads);
+}
 
 void Backend::wait(comm::MpiEnv& env, const char* label) {
     if (device->is_host()) return;

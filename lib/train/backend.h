@@ -30,6 +30,9 @@ struct Backend {
     void wait(comm::MpiEnv& env, const char* label);
 };
 
+// Backend::scratch_bytes of the CPU.
+std::size_t cpu_scratch_bytes(const kernels::WorkExtent& extent, int threads);
+
 // Collective over the world. run.device: auto takes the GPUs if every rank finds one, else the CPU. All ranks
 // throw alike: DeviceError (69) where cuda is asked for and cannot be had, or ranks and GPUs do not fit.
 Backend make_backend(const config::RunConfig& run, comm::MpiEnv& env);

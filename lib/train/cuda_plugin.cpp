@@ -60,7 +60,7 @@ std::string cuda_state() {
     try {
         std::string problem;
         open_cuda_plugin().problem(problem, false);
-        return problem.empty() ? "a GPU can be used" : problem;
+        return problem.empty() ? cuda_usable : problem;
     } catch (const DeviceError& error) {
         return error.what();
     }

@@ -36,7 +36,8 @@ struct CudaPlugin {
 // to open it, another interface.
 CudaPlugin open_cuda_plugin();
 
-// What this process has of it, for people: what is missing, or that a GPU can be used.
+// What this process has of it, for people: what is missing, or cuda_usable.
+inline constexpr const char* cuda_usable = "a GPU can be used";
 std::string cuda_state();
 
 // Whether to look for a GPU unasked: there is a driver, or the environment names a library.

@@ -15,6 +15,7 @@
 #include "schedule/generators.h"
 #include "schedule/lower.h"
 #include "train/backend.h"
+#include "train/job_programs.h"
 #include "train/rank_model.h"
 #include "train/schedule_rules.h"
 
@@ -39,10 +40,6 @@ config::JobSpec inference_spec(const config::ModelConfig& model, const Inference
         throw ConfigError("the model does not go on tp " + std::to_string(options.tp) + " x pp " +
                           std::to_string(options.pp) + ": " + error.what());
     }
-}
-
-parallel::Grid grid_of(const config::JobSpec& spec) {
-    return {static_cast<int>(spec.parallel.tp), static_cast<int>(spec.parallel.pp), 1};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/text.h"
+#include "train/memory_report.h"
 #include "train/run_directory.h"
 
 namespace escalier::train {
@@ -91,6 +92,10 @@ void MetricsFile::start(const RunStart& start) {
                                      {"steps", start.steps}};
     object["resumed_from"] =
         start.resumed_from.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(start.resumed_from);
+    nlohmann::ordered_json memory = nlohmann::ordered_json::array();
+    for (const std::vector<device::ArenaSize>& rank : start.arenas)
+        memory.push_back({{"arena_bytes", arena_bytes(rank)}, {"arenas", arenas_json(rank)}});
+    object["memory"] = std::move(memory);
     write_line(out_, path_, object);
 }
 
@@ -171,9 +176,14 @@ void MetricsFile::bubble(const pipeline::Bubble& b) {
                 {"measured_ms", milliseconds(b.measured_makespan)}});
 }
 
-void MetricsFile::end(int exit_code, const std::string& reason) {
+void MetricsFile::end(int exit_code, const std::string& reason,
+                      const std::vector<std::int64_t>& peak_resident) {
     write_line(out_, path_,
-               {{"event", "end"}, {"time", unix_seconds()}, {"exit_code", exit_code}, {"reason", reason}});
+               {{"event", "end"},
+                {"time", unix_seconds()},
+                {"exit_code", exit_code},
+                {"reason", reason},
+                {"peak_resident_bytes", peak_resident}});
 }
 
 }  // namespace escalier::train

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "device/arena.h"
 #include "pipeline/bubble.h"
 
 namespace escalier::train {
@@ -38,9 +39,10 @@ struct RunStart {
     std::string grid;
     std::int64_t parameters = 0;
     double predicted_bubble = 0;
-    std::int64_t first_step = 1;  // of this process
-    std::int64_t steps = 0;       // train.steps
-    std::string resumed_from;     // step folder; empty: initial weights
+    std::int64_t first_step = 1;                         // of this process
+    std::int64_t steps = 0;                              // train.steps
+    std::string resumed_from;                            // step folder; empty: initial weights
+    std::vector<std::vector<device::ArenaSize>> arenas;  // by rank
 };
 
 // Model FLOPs (recompute excluded, the causal half of attention) as a share of the peak; NaN where that is
@@ -70,7 +72,8 @@ class MetricsFile {
     void checkpoint(std::int64_t step, std::uint64_t bytes, double seconds, double stalled_seconds);
     void warning(std::int64_t step, const std::string& text);
     void bubble(const pipeline::Bubble& bubble);  // once, after the last step
-    void end(int exit_code, const std::string& reason);
+    // peak_resident: of each rank's process, in bytes.
+    void end(int exit_code, const std::string& reason, const std::vector<std::int64_t>& peak_resident);
 
  private:
     std::ofstream out_;

@@ -87,8 +87,8 @@ void RunOutput::summary(const std::optional<pipeline::Bubble>& bubble, double pr
                      first_step_, 100 * bubble_share(sums_), 100 * predicted_bubble));
 }
 
-void RunOutput::end(int exit_code, const std::string& reason) {
-    if (metrics_) metrics_->end(exit_code, reason);
+void RunOutput::end(int exit_code, const std::string& reason, const std::vector<std::int64_t>& resident) {
+    if (metrics_) metrics_->end(exit_code, reason, resident);
 }
 
 }  // namespace escalier::train

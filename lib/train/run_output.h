@@ -32,7 +32,8 @@ class RunOutput {
     void warning(std::int64_t step, const std::string& text);
     // Where the steps went, all of them but this process's first.
     void summary(const std::optional<pipeline::Bubble>& bubble, double predicted_bubble);
-    void end(int exit_code, const std::string& reason);
+    // resident: the peak of every rank, in bytes.
+    void end(int exit_code, const std::string& reason, const std::vector<std::int64_t>& resident);
 
  private:
     bool due(std::int64_t step, std::int64_t every) const {

@@ -19,36 +19,35 @@ Shape boundary_of(const RankModel& model) {
 
 }  // namespace
 
-TrainStep::TrainStep(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
-                     const parallel::Groups& groups, Backend& backend, RankModel& model,
-                     const schedule::Program& program, const schedule::Program* forward,
-                     pipeline::Channels& channels, device::Arenas& arenas)
+TrainStep::TrainStep(const config::JobSpec& spec, const RankSeat& seat, RankModel& model,
+                     device::Arenas& arenas)
     : spec_(spec),
-      env_(env),
-      job_(job),
-      backend_(backend),
-      device_(*backend.device),
-      groups_(groups),
+      activity_(seat.activity),
+      wait_(seat.wait_for_device),
+      job_(seat.job),
+      device_(*seat.backend.device),
+      groups_(seat.groups),
       model_(model),
-      loader_(spec, groups.place.dp_rank, model),
-      reducer_(model.parameters(), stages_of(program), *groups.dp, model.context().ops, arenas.communication),
-      completion_(model.parameters(), groups, model.context().ops, arenas.communication),
-      norm_(model.parameters(), model::count_global_entries(spec.model.num_layers), groups,
+      loader_(spec, seat.groups.place.dp_rank, model),
+      reducer_(model.parameters(), stages_of(seat.program), *seat.groups.dp, model.context().ops,
+               arenas.communication),
+      completion_(model.parameters(), seat.groups, model.context().ops, arenas.communication),
+      norm_(model.parameters(), model::count_global_entries(spec.model.num_layers), seat.groups,
             model.context().ops, device_, arenas),
       optimizer_(
           optim::make_optimizer(spec.optimizer, model.parameters(), model.context().ops, arenas.optimizer)),
       guard_(spec.train),
       clock_(device_),
       executor_(
-          program, model.stages(), model.context().storage, boundary_of(model), arenas.communication,
-          channels, clock_, [this](int chunk) { reducer_.start(model_.context().op, chunk); },
-          [this] { reducer_.poll(model_.context().op); }, &env.activity()),
-      losses_(arenas.host.take(DType::f64, {groups.grid.dp, groups.grid.pp})),
+          seat.program, model.stages(), model.context().storage, boundary_of(model), arenas.communication,
+          seat.channels, clock_, [this](int chunk) { reducer_.start(model_.context().op, chunk); },
+          [this] { reducer_.poll(model_.context().op); }, &seat.activity),
+      losses_(arenas.host.take(DType::f64, {groups_.grid.dp, groups_.grid.pp})),
       nonfinite_(device::Mirror::take(arenas, device_, DType::f64, {1})) {
-    if (forward)
+    if (seat.forward)
         forward_executor_ = std::make_unique<pipeline::Executor>(
-            *forward, model.stages(), model.context().storage, boundary_of(model), arenas.communication,
-            channels, clock_, nullptr, nullptr, &env.activity());
+            *seat.forward, model.stages(), model.context().storage, boundary_of(model), arenas.communication,
+            seat.channels, clock_, nullptr, nullptr, &seat.activity);
 }
 
 double TrainStep::learning_rate(std::int64_t step_number) const {
@@ -70,7 +69,7 @@ double TrainStep::sum_losses(const char* label) {
 }
 
 void TrainStep::wait_for_device(const char* label) {
-    backend_.wait(env_, label);
+    wait_(label);
     if (optimizer_begin_ >= 0) {
         phases_.optimizer_start = device_.seconds(optimizer_begin_);
         phases_.optimizer = device_.seconds(optimizer_end_);
@@ -86,15 +85,14 @@ double TrainStep::seconds_between(int first_mark, int second_mark) {
 StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consumed, std::int64_t step_number) {
     const OpContext& op = model_.context().op;
     StepResult result;
-    comm::Activity& activity = env_.activity();
-    activity.begin(comm::Doing::loading_data);
+    activity_.begin(comm::Doing::loading_data);
     const double start = now_seconds();
     loader_.load(reader, consumed, true);
     result.data_wait = now_seconds() - start;
     const int loaded = device_.mark();
     executor_.run_step();
     const int computed = device_.mark();
-    activity.begin(comm::Doing::reducing_gradients);
+    activity_.begin(comm::Doing::reducing_gradients);
     reducer_.finish(op);
     completion_.run(op);
     norm_.queue(op);
@@ -116,14 +114,14 @@ StepResult TrainStep::run(const data::SampleReader& reader, std::int64_t consume
     result.reduction += phases_.summed - summing;
     result.verdict = guard_.judge(result.loss, result.grad_norm);
     if (result.verdict == Verdict::update) {
-        activity.begin(comm::Doing::optimizer);
+        activity_.begin(comm::Doing::optimizer);
         optimizer_begin_ = device_.mark();
         optimizer_->step(op, learning_rate(step_number),
                          optim::clip_coefficient(result.grad_norm, spec_.optimizer.clip_grad), ++updates_);
         optimizer_end_ = device_.mark();
     }
     if (device_.is_host() || traced_) wait_for_device("the optimizer");
-    activity.begin(comm::Doing::reporting);
+    activity_.begin(comm::Doing::reporting);
     result.optimizer = optimizer_seconds_;
     result.seconds = result.data_wait + result.pipeline + result.reduction + result.optimizer;
     return result;
@@ -157,10 +155,10 @@ double TrainStep::count_nonfinite_weights() {
 }
 
 double TrainStep::validate(const data::SampleReader& reader, std::int64_t consumed, std::int64_t& targets) {
-    env_.activity().begin(comm::Doing::validation);
+    activity_.begin(comm::Doing::validation);
     loader_.load(reader, consumed, false);
     forward_executor_->run_step();
-    env_.activity().begin(comm::Doing::validation);
+    activity_.begin(comm::Doing::validation);
     model_.download_losses();
     wait_for_device("the device to finish the validation batch");
     device_.clear_marks();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "comm/communicator.h"
@@ -12,6 +13,7 @@
 #include "pipeline/executor.h"
 #include "train/batch.h"
 #include "train/rank_model.h"
+#include "train/rank_seat.h"
 #include "train/update_guard.h"
 
 namespace escalier::train {
@@ -38,11 +40,8 @@ struct StepPhases {
 
 class TrainStep {
  public:
-    // job: all ranks of the grid. In measuring arenas it only counts and must not run.
-    TrainStep(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
-              const parallel::Groups& groups, Backend& backend, RankModel& model,
-              const schedule::Program& program, const schedule::Program* forward,
-              pipeline::Channels& channels, device::Arenas& arenas);
+    // In measuring arenas it only counts and must not run.
+    TrainStep(const config::JobSpec& spec, const RankSeat& seat, RankModel& model, device::Arenas& arenas);
 
     // step_number counts from 1. Collective over the job; allocates nothing from the second call on. The
     // verdict is the same on every rank; what follows from one that is no update the caller decides.
@@ -79,9 +78,9 @@ class TrainStep {
     double seconds_between(int first_mark, int second_mark);
 
     const config::JobSpec spec_;
-    comm::MpiEnv& env_;
+    comm::Activity& activity_;
+    std::function<void(const char* label)> wait_;  // for the device
     comm::Communicator& job_;
-    Backend& backend_;
     device::Device& device_;
     const parallel::Groups& groups_;
     RankModel& model_;

@@ -21,6 +21,7 @@
 #include "report/pipeline_picture.h"
 #include "report/trace_file.h"
 #include "train/assembly.h"
+#include "train/memory_report.h"
 #include "train/peak_flops.h"
 #include "train/resume.h"
 #include "train/run_facts.h"
@@ -61,6 +62,7 @@ class Run {
     void show(const std::optional<checkpoint::SavedCheckpoint>& saved);
     void finish_save_after(const Error& error);
     void save_weights();
+    void end_output(int exit_code, const std::string& reason);
     int end();
     bool done() const { return step_ >= spec_.train.steps; }
 
@@ -169,10 +171,11 @@ void Run::show_start() {
     const parallel::RankTable ranks = parallel::gather_rank_table(
         env_.world(), assembly_->groups().grid, assembly_->schedule(), env_.place(),
         compute_threads(spec_.run, env_.place()), assembly_->backend().gpu());
-    const std::string page = start_page(*assembly_, env_.world(), ranks.text);
+    const std::vector<std::vector<device::ArenaSize>> arenas =
+        gather_arenas(assembly_->arenas(), env_.world());
     if (!output_) return;
     predicted_bubble_ = train::predicted_bubble(*assembly_);
-    output_->line(page);
+    output_->line(start_page(*assembly_, arenas, ranks.text));
     const std::int64_t unused = data_.train->unused_tokens();
     output_->line(
         fmt::format("data      {} samples of {} tokens for training{}{}",
@@ -190,7 +193,7 @@ void Run::show_start() {
     output_->directory()->write("config.yaml", config::dump(spec_));
     output_->directory()->write("run.json", run_facts(*assembly_, env_, ranks));
     output_->start({assembly_->groups().grid.text(), config::parameter_count(spec_.model), predicted_bubble_,
-                    step_ + 1, spec_.train.steps, start_.checkpoint},
+                    step_ + 1, spec_.train.steps, start_.checkpoint, arenas},
                    step_ + 1);
 }
 
@@ -366,7 +369,7 @@ void Run::finish_save_after(const Error& error) {
     } catch (const comm::AgreedError& second) {
         reason += std::string(" And the checkpoint that was being written: ") + second.what();
     }
-    if (output_) output_->end(static_cast<int>(error.code()), reason);
+    end_output(static_cast<int>(error.code()), reason);
     throw comm::AgreedError(error.code(), reason);
 }
 
@@ -380,6 +383,12 @@ void Run::save_weights() {
         output_->line(fmt::format("weights   {} ({:.1f} s)", options_.save_weights, now_seconds() - start));
 }
 
+// Collective.
+void Run::end_output(int exit_code, const std::string& reason) {
+    const std::vector<std::int64_t> resident = gather_peak_resident(env_.world());
+    if (output_) output_->end(exit_code, reason, resident);
+}
+
 int Run::end() {
     if (trace_ && trace_->steps_done() > 0) write_trace();
     if (trace_ && output_)
@@ -391,11 +400,11 @@ int Run::end() {
         const std::string reason = fmt::format("stopped by {} after step {} of {}; go on with --resume auto",
                                                StopRequest::name(stop_), step_, spec_.train.steps);
         if (output_) output_->line(reason);
-        if (output_) output_->end(static_cast<int>(ExitCode::stopped_early), reason);
+        end_output(static_cast<int>(ExitCode::stopped_early), reason);
         return static_cast<int>(ExitCode::stopped_early);
     }
     if (!options_.save_weights.empty()) save_weights();
-    if (output_) output_->end(0, "all steps done");
+    end_output(0, "all steps done");
     return 0;
 }
 

@@ -8,7 +8,7 @@
 Each setting runs with a seed of its own, so queues and threads take another legal order every time. Losses and norms
 agree with the CPU's single process within the rounding of the storage type. With tensor and data sizes and storage type
 fixed, loss, norm and weights are equal to the bit whatever the stages, schedule, transport, recompute setting and seed,
-and whether actions are replayed as graphs.
+and whether actions are replayed as graphs. Every rank's arenas are those that escalier plan names, to the byte.
 """
 import argparse
 import hashlib
@@ -89,6 +89,10 @@ class Matrix:
             if result.code != 0 or len(steps) != STEPS or result.leftover:
                 self.faults.append(f"{text(setting)} on {device}: {len(steps)} steps, {result}")
                 return None
+            planned = [{"arena_bytes": rank["arena_bytes"], "arenas": rank["arenas"]}
+                       for rank in case.plan(tp * pp * dp, "--all-ranks")["memory"]["ranks"]]
+            if planned != case.events("start")[0]["memory"]:
+                self.faults.append(f"{text(setting)} on {device} takes other memory than planned: {planned}")
             with open(case.path("weights.safetensors"), "rb") as file:
                 return steps, hashlib.sha256(file.read()).hexdigest()
 

@@ -145,6 +145,14 @@ class Case:
             text = output.read().decode("utf-8", "replace")
         return Result(code, text, seconds, self.steps(), leftover, code is None)
 
+    def plan(self, ranks, *arguments):
+        """The JSON that escalier plan says of the job that ran last."""
+        line = [self.binary, "plan", "job.yaml", "--ranks", str(ranks), "--json", *arguments]
+        done = subprocess.run(line, cwd=self.folder, capture_output=True, text=True, env=environment(), check=False)
+        if done.returncode != 0 or done.stderr:
+            raise AssertionError(f"{' '.join(line)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return json.loads(done.stdout)
+
     def events(self, kind=None, run="case"):
         """What metrics.jsonl of a run holds at this moment, without a line that is still being written; kind: of one kind."""
         try:

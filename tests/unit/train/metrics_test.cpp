@@ -75,7 +75,8 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     const std::string path = ::testing::TempDir() + "metrics_test.jsonl";
     {
         MetricsFile file(std::ofstream(path, std::ios::trunc), path);
-        file.start({"2x1x1", 42, 0.25, 1, 9, ""});
+        file.start(
+            {"2x1x1", 42, 0.25, 1, 9, "", {{{"prepared weights", 512, false}, {"host", 256, true}}, {}}});
         file.step(report());
         StepReport broken = report();
         broken.loss = std::nan("");
@@ -83,7 +84,7 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
         file.step(broken);
         file.eval(7, 2.5, 100, 0.1);
         file.bubble(bubble());
-        file.end(1, "stopped");
+        file.end(1, "stopped", {1024, 2048});
     }
     std::ifstream in(path);
     std::vector<nlohmann::json> lines;
@@ -91,6 +92,9 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
     ASSERT_EQ(lines.size(), 6u);
     EXPECT_EQ(lines[0]["event"], "start");
     EXPECT_EQ(lines[0]["steps"], 9);
+    EXPECT_EQ(lines[0]["memory"].size(), 2u);
+    EXPECT_EQ(lines[0]["memory"][0]["arena_bytes"], 768);
+    EXPECT_EQ(lines[0]["memory"][0]["arenas"]["prepared_weights"], 512);
     EXPECT_EQ(lines[1]["loss"].get<double>(), report().loss);
     EXPECT_TRUE(lines[1]["mfu"].is_null());
     EXPECT_DOUBLE_EQ(lines[1]["tokens_per_s"].get<double>() * lines[1]["step_ms"].get<double>() / 1e3, 1024);
@@ -106,6 +110,7 @@ TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
                          lines[4]["stragglers"].get<double>() + lines[4]["communication"].get<double>(),
                      lines[4]["measured"].get<double>());
     EXPECT_EQ(lines[5]["exit_code"], 1);
+    EXPECT_EQ(lines[5]["peak_resident_bytes"][1], 2048);
 }
 
 TEST(MetricsFile, AFullDiskIsAWriteError) {
