@@ -90,6 +90,25 @@ struct ToYaml {
         for (const DataSource& source : *f.at) out += (out.empty() ? "" : ", ") + flow_map(source);
         return "[" + out + "]";
     }
+    std::string operator()(const AxesField& f) const {
+        std::string out;
+        for (const SweepAxis& axis : *f.at) {
+            std::string values;
+            for (const std::string& value : axis.values) values += (values.empty() ? "" : ", ") + value;
+            out += (out.empty() ? "" : ", ") + axis.key + ": [" + values + "]";
+        }
+        return "{" + out + "}";
+    }
+    std::string operator()(const ExcludeField& f) const {
+        std::string out;
+        for (const std::vector<SweepSetting>& settings : *f.at) {
+            std::string map;
+            for (const SweepSetting& setting : settings)
+                map += (map.empty() ? "" : ", ") + setting.key + ": " + setting.value;
+            out += (out.empty() ? "{" : ", {") + map + "}";
+        }
+        return "[" + out + "]";
+    }
 };
 
 std::string dump_table(const FieldTable& table, const Origins* origins) {

@@ -238,6 +238,12 @@ void fields(FieldTable& f, LogConfig& c) {
       "dense peak of one device in TFLOP/s, the denominator of MFU; auto: by the GPU's name, none on a CPU");
 }
 
+void fields(FieldTable& f, SweepConfig& c) {
+    f("axes", AxesField{&c.axes},
+      "keys of the job, or ranks, and the values that each takes in turn; every combination is a point");
+    f("exclude", ExcludeField{&c.exclude}, "values of axes whose points are left out");
+}
+
 void fields(FieldTable& f, JobSpec& c) {
     f("version", count(c.version, 1, 1), "version of the job spec");
     f.section("run", c.run, "the run as a whole");
@@ -251,6 +257,7 @@ void fields(FieldTable& f, JobSpec& c) {
     f.section("eval", c.eval, "validation");
     f.section("checkpoint", c.checkpoint, "saving and resuming");
     f.section("log", c.log, "what is reported");
+    f.section("sweep", c.sweep, "the job in many variants, for escalier sweep");
 }
 // clang-format on
 
@@ -326,6 +333,12 @@ struct Wanted {
     }
     std::string operator()(const SourcesField&) const {
         return "a list such as [{path: data/corpus, weight: 1.0}]";
+    }
+    std::string operator()(const AxesField&) const {
+        return "a map such as {parallel.pp: [1, 2], train.micro_batch: [1, 2, 4]}";
+    }
+    std::string operator()(const ExcludeField&) const {
+        return "a list such as [{parallel.pp: 2, train.micro_batch: 4}]";
     }
 };
 

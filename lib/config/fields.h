@@ -16,7 +16,8 @@ namespace escalier::config {
 
 // Limits that others than the keys themselves follow.
 inline constexpr std::int64_t most_ranks = 1 << 20;
-inline constexpr std::int64_t most_sequence = 1 << 24;                     // tokens of a sample
+inline constexpr std::int64_t most_sequence = 1 << 24;  // tokens of a sample
+inline constexpr std::int64_t most_sweep_points = 4096;
 inline constexpr std::int64_t most_samples = (std::int64_t{1} << 31) - 1;  // of a batch
 
 // Whole numbers in [min, max].
@@ -75,9 +76,18 @@ struct ScalingField {
 struct SourcesField {
     std::vector<DataSource>* at;
 };
+// A map from keys to lists of values
+struct AxesField {
+    std::vector<SweepAxis>* at;
+};
+// A list of maps from keys to values
+struct ExcludeField {
+    std::vector<std::vector<SweepSetting>>* at;
+};
 
-using FieldValue = std::variant<IntField, AutoIntField, RealField, BoolField, TextField, ArchField,
-                                LayoutField, RecomputeField, ScalingField, SourcesField>;
+using FieldValue =
+    std::variant<IntField, AutoIntField, RealField, BoolField, TextField, ArchField, LayoutField,
+                 RecomputeField, ScalingField, SourcesField, AxesField, ExcludeField>;
 
 struct Field {
     std::string path;  // "parallel.tp"
@@ -135,6 +145,7 @@ void fields(FieldTable& table, EvalConfig& config);
 void fields(FieldTable& table, CheckpointConfig& config);
 void fields(FieldTable& table, TraceConfig& config);
 void fields(FieldTable& table, LogConfig& config);
+void fields(FieldTable& table, SweepConfig& config);
 void fields(FieldTable& table, JobSpec& config);
 
 template <class Config>

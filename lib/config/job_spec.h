@@ -191,6 +191,31 @@ struct LogConfig {
     bool operator==(const LogConfig&) const = default;
 };
 
+// A key of the spec, or `ranks` for the processes of the job, and a value in YAML on one line.
+struct SweepSetting {
+    std::string key;
+    std::string value;
+
+    bool operator==(const SweepSetting&) const = default;
+};
+
+// A key, or `ranks`, and the values that it takes in turn, in YAML on one line each.
+struct SweepAxis {
+    std::string key;
+    std::vector<std::string> values;
+
+    bool operator==(const SweepAxis&) const = default;
+};
+
+// The job with every combination of its axes' values; a run knows nothing of it.
+struct SweepConfig {
+    std::vector<SweepAxis> axes;
+    std::vector<std::vector<SweepSetting>>
+        exclude;  // points that have all settings of one of these are left out
+
+    bool operator==(const SweepConfig&) const = default;
+};
+
 struct JobSpec {
     std::int64_t version = 1;
     RunConfig run;
@@ -204,6 +229,7 @@ struct JobSpec {
     EvalConfig eval;
     CheckpointConfig checkpoint;
     LogConfig log;
+    SweepConfig sweep;
 
     // Micro-batches per replica and step; valid once resolved.
     std::int64_t micro_batches() const { return train.global_batch / (train.micro_batch * parallel.dp); }

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "config/key_names.h"
+#include "config/sweep_reader.h"
 
 namespace escalier::config {
 
@@ -212,6 +213,10 @@ void Reader::read_field(const Field& field, const YAML::Node& node, const Place&
         read_sources(*sources, field, node, place);
     } else if (const auto* scaling = std::get_if<ScalingField>(&field.value); scaling && node.IsMap()) {
         read_scaling(*scaling, field, node, place);
+    } else if (const auto* axes = std::get_if<AxesField>(&field.value); axes && node.IsMap()) {
+        SweepReader(place, environment_, problems_).read_axes(node, *axes->at);
+    } else if (const auto* exclude = std::get_if<ExcludeField>(&field.value); exclude && node.IsSequence()) {
+        SweepReader(place, environment_, problems_).read_exclude(node, *exclude->at);
     } else if (!ValueReader(place, environment_, problems_).read(field, node)) {
         return;
     }

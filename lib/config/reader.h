@@ -24,6 +24,8 @@ class Reader {
     bool read_text(const std::string& text, const Place& place);
     // "parallel.tp=2", a key or a section, its value in YAML.
     void read_override(const std::string& assignment);
+    // One value of a key of the table.
+    void read_field(const Field& field, const YAML::Node& node, const Place& place);
     // What a document is, for the message about an empty one.
     void set_document(std::string what) { document_ = std::move(what); }
     // What origins say about the values that follow instead of a position: "preset small".
@@ -36,7 +38,6 @@ class Reader {
                     const FieldTable& table, const Place& place);
     void refuse_key(const std::string& path, const YAML::Node& key, const FieldTable& table,
                     const Place& place);
-    void read_field(const Field& field, const YAML::Node& node, const Place& place);
     void read_sources(const SourcesField& sources, const Field& field, const YAML::Node& node,
                       const Place& place);
     void read_scaling(const ScalingField& scaling, const Field& field, const YAML::Node& node,

@@ -10,6 +10,7 @@
 #include "config/number_text.h"
 #include "config/pipeline_rules.h"
 #include "config/rule_book.h"
+#include "config/sweep_rules.h"
 #include "core/limits.h"
 
 namespace escalier::config {
@@ -33,6 +34,7 @@ class Validator : RuleBook {
         rates();
         data();
         apply_device_rules(job_, problems_);
+        apply_sweep_rules(job_, problems_);
     }
 
  private:

@@ -70,6 +70,12 @@ struct ToSchema {
         item["required"] = Json::array({"path"});
         return {{"type", "array"}, {"items", item}};
     }
+    Json operator()(const AxesField&) const {
+        return {{"type", "object"}, {"additionalProperties", {{"type", "array"}, {"minItems", 1}}}};
+    }
+    Json operator()(const ExcludeField&) const {
+        return {{"type", "array"}, {"items", {{"type", "object"}, {"minProperties", 1}}}};
+    }
 };
 
 // The object of section `path`; its fields and sections are those of `table` one level down.

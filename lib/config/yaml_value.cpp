@@ -323,6 +323,14 @@ bool ValueReader::read_value(const SourcesField&, const Field& field, const YAML
     return fail(node, field);
 }
 
+bool ValueReader::read_value(const AxesField&, const Field& field, const YAML::Node& node) {
+    return fail(node, field);
+}
+
+bool ValueReader::read_value(const ExcludeField&, const Field& field, const YAML::Node& node) {
+    return fail(node, field);
+}
+
 bool ValueReader::read(const Field& field, const YAML::Node& node) {
     return std::visit([&](const auto& value) { return read_value(value, field, node); }, field.value);
 }

@@ -32,7 +32,8 @@ class ValueReader {
     ValueReader(const Place& place, const Environment& environment, Problems& problems)
         : place_(place), environment_(environment), problems_(problems) {}
 
-    // True if the value was read. Maps of their own (rope.scaling, entries of data.train) are the caller's.
+    // True if the value was read. Maps of their own (rope.scaling, entries of data.train, sweep.axes) are
+    // the caller's.
     bool read(const Field& field, const YAML::Node& node);
 
  private:
@@ -55,6 +56,8 @@ class ValueReader {
     bool read_value(const RecomputeField& f, const Field& field, const YAML::Node& node);
     bool read_value(const ScalingField& f, const Field& field, const YAML::Node& node);
     bool read_value(const SourcesField& f, const Field& field, const YAML::Node& node);
+    bool read_value(const AxesField& f, const Field& field, const YAML::Node& node);
+    bool read_value(const ExcludeField& f, const Field& field, const YAML::Node& node);
     bool recompute_entry(const YAML::Node& node, const Field& field, Recompute& kind, std::int64_t& every);
 
     const Place& place_;

@@ -96,6 +96,8 @@ const std::map<std::string, std::string> changed = {
     {"log.trace.start", "3"},
     {"log.trace.steps", "4"},
     {"log.peak_tflops", "989"},
+    {"sweep.axes", "{parallel.pp: [1, 3], pipeline.layout: [balanced, [3, 3]], ranks: [24]}"},
+    {"sweep.exclude", "[{parallel.pp: 3, ranks: 24}, {pipeline.layout: [3, 3]}]"},
 };
 
 std::string value_in(JobSpec spec, const std::string& path) {

@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
              "here it is train.global_batch (global_batch = micro_batch x accumulation x dp)"},
         Case{tiny + "optimizer: {lr: 1e-3}\n", "here it is lr.peak"},
         Case{tiny + "parallel: {cp: 1}\n", "parallel.cp: unknown key; it is not supported yet; remove it"},
-        Case{tiny + "sweep: {every: 5}\n", "sweep: unknown key; it is not supported yet"},
+        Case{tiny + "parallel: {zero: 1}\n", "parallel.zero: unknown key; it is not supported yet"},
         Case{tiny + "xyzzy: 1\n", "known here: version, run, model"},
         Case{tiny + "eval: {xyzzyxyzzy: 1}\n", "known in eval: every, batches"},
         Case{tiny + "data: {train: [{path: a, wieght: 2}]}\n",
