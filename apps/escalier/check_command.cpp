@@ -126,7 +126,8 @@ void print_schedule(const config::JobSpec& spec, const schedule::Schedule& sched
     std::cout << "\nschedule   " << train::schedule_text(spec) << ", idle "
               << idle(schedule::Durations::uniform(schedule.stages(), 1.0, 1.0, 1.0, 0.0))
               << " with equal stages (F, I and W of one length), " << idle(train::predicted_durations(spec))
-              << " with these (by FLOPs, without communication)\n";
+              << " with these (" << (spec.run.clock == "sleep" ? "as run.layer_ms sets them" : "by FLOPs")
+              << ", without communication)\n";
 }
 
 int run(const Arguments& arguments) {

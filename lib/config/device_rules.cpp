@@ -32,6 +32,10 @@ class DeviceRules : RuleBook {
     }
 
     void cuda() {
+        require(spec_.run.clock == "real", {"run.clock", "run.device"},
+                "found " + spec_.run.clock +
+                    ", which lets processes sleep, and a GPU's work is not theirs; wanted real, or "
+                    "run.device: cpu");
         require(
             spec_.run.comm != "mpi", {"run.comm", "run.device"},
             "found mpi, which moves host memory alone, beside run.device cuda; wanted auto, nccl or staged");

@@ -65,6 +65,11 @@ void fields(FieldTable& f, RunConfig& c) {
       "what moves tensors between ranks; auto: mpi on the CPU, nccl between GPUs, staged (through host "
       "memory) "
       "where ranks share one");
+    f("clock", one_of(c.clock, {"real", "sleep"}),
+      "real: actions last as long as they take; sleep: as long as run.layer_ms says, by sleeping after their "
+      "work, so that ranks sharing cores are timed as if they had their own; results are the same (cpu)");
+    f("layer_ms", real(c.layer_ms, not_negative),
+      "clock sleep: milliseconds that forward, input gradient and weight gradient of a layer take each");
     f("share_gpu", yes_no(c.share_gpu), "several ranks may use one GPU, in turn (cuda)");
     f("comm_timeout_s", count(c.comm_timeout_s, 1, 86400),
       "seconds without an answer from a rank until the job is ended");

@@ -19,7 +19,9 @@ struct RunConfig {
     std::string device = "auto";  // auto | cpu | cuda
     AutoInt threads;              // compute threads per rank; auto: allowed cores / local ranks
     bool deterministic = true;
-    std::string comm = "auto";  // auto | mpi | nccl | staged
+    std::string comm = "auto";   // auto | mpi | nccl | staged
+    std::string clock = "real";  // real | sleep
+    double layer_ms = 0;         // clock sleep: of a layer's F, I and W each
     bool share_gpu = false;
     std::int64_t comm_timeout_s = 120;
     bool cuda_graphs = true;  // actions are recorded once and replayed

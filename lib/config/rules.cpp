@@ -33,6 +33,7 @@ class Validator : RuleBook {
         totals();
         rates();
         data();
+        clock();
         apply_device_rules(job_, problems_);
         apply_sweep_rules(job_, problems_);
     }
@@ -90,6 +91,16 @@ class Validator : RuleBook {
                         "low_freq_factor " + real_text(m.rope.scaling->low_freq_factor) +
                             " is not below high_freq_factor " + real_text(m.rope.scaling->high_freq_factor));
         }
+    }
+
+    void clock() {
+        const RunConfig& run = spec_.run;
+        require(run.clock != "sleep" || run.layer_ms > 0, {"run.layer_ms", "run.clock"},
+                "is needed beside run.clock sleep: the milliseconds of a layer's pass, such as 5");
+        require(run.clock == "sleep" || run.layer_ms == 0, {"run.layer_ms", "run.clock"},
+                "found " + real_text(run.layer_ms) +
+                    ", but run.clock real takes the time that the work takes; remove it, or set run.clock: "
+                    "sleep");
     }
 
     void gpt2_only() {

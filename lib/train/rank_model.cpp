@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "train/stage_costs.h"
+
 namespace escalier::train {
 
 namespace {
@@ -126,6 +128,10 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
     if (!device_.is_host() && spec.run.cuda_graphs)
         for (const auto& stage : stages_)
             graph_stages_.push_back(std::make_unique<model::GraphStage>(*stage, device_));
+    if (spec.run.clock == "sleep")
+        for (std::size_t chunk = 0; chunk < stages_.size(); ++chunk)
+            paced_stages_.push_back(std::make_unique<pipeline::PacedStage>(
+                *stages_[chunk], program.chunks[chunk].stage, predicted_durations(spec)));
     const std::int64_t micro_batches = spec.micro_batches();
     const auto take = [&](DType dtype, Shape shape) {
         return device::Mirror::take(arenas, device_, dtype, shape);
@@ -142,9 +148,10 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
 
 std::vector<model::Stage*> RankModel::stages() {
     std::vector<model::Stage*> out;
-    if (graph_stages_.empty())
+    if (graph_stages_.empty() && paced_stages_.empty())
         for (const auto& stage : stages_) out.push_back(stage.get());
     for (const auto& stage : graph_stages_) out.push_back(stage.get());
+    for (const auto& stage : paced_stages_) out.push_back(stage.get());
     return out;
 }
 

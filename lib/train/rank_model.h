@@ -10,6 +10,7 @@
 #include "model/graph_stage.h"
 #include "model/stage_model.h"
 #include "parallel/groups.h"
+#include "pipeline/paced_stage.h"
 #include "schedule/program.h"
 #include "train/backend.h"
 
@@ -55,7 +56,8 @@ class RankModel {
     model::ModelContext context_;
     std::vector<std::unique_ptr<model::RankShared>> shared_;  // one, or one per chunk
     std::vector<std::unique_ptr<model::StageModel>> stages_;
-    std::vector<std::unique_ptr<model::GraphStage>> graph_stages_;  // none: stages run op by op
+    std::vector<std::unique_ptr<model::GraphStage>> graph_stages_;     // none: stages run op by op
+    std::vector<std::unique_ptr<pipeline::PacedStage>> paced_stages_;  // none: actions last as they do
     model::StageModel* first_ = nullptr;
     model::StageModel* last_ = nullptr;
     model::ParameterList parameters_;

@@ -7,7 +7,8 @@
 namespace escalier::train {
 
 // FLOPs per micro-batch row as durations: of each stage's F, I and W. The loss head does all its work in F
-// (loss_head.h); what is recomputed belongs to I. spec: resolved.
+// (loss_head.h); what is recomputed belongs to I. With run.clock sleep the set times, in seconds: layers
+// alone count, and a full recompute is one more forward pass. spec: resolved.
 schedule::Durations predicted_durations(const config::JobSpec& spec);
 
 }  // namespace escalier::train

@@ -22,6 +22,8 @@ const std::map<std::string, std::string> changed = {
     {"run.threads", "3"},
     {"run.deterministic", "false"},
     {"run.comm", "mpi"},
+    {"run.clock", "sleep"},
+    {"run.layer_ms", "2.5"},
     {"run.share_gpu", "true"},
     {"run.comm_timeout_s", "17"},
     {"run.cuda_graphs", "false"},

@@ -378,6 +378,18 @@ TEST(Resolve, PlacesARuleAtTheValueThatWasGiven) {
     EXPECT_EQ(fault("model: {preset: tiny}\n", 3, {"parallel.tp=3"}).rfind("--set: parallel.tp: ", 0), 0u);
 }
 
+TEST(Clock, SleepsForASetTimeOnTheCpuAlone) {
+    EXPECT_EQ(resolved(n0, 1, {"run.clock=sleep", "run.layer_ms=2"}).run.layer_ms, 2);
+    EXPECT_TRUE(
+        contains(fault(n0, 1, {"run.clock=sleep"}), "run.layer_ms: is needed beside run.clock sleep"));
+    EXPECT_TRUE(contains(fault(n0, 1, {"run.layer_ms=2"}),
+                         "run.layer_ms: found 2.0, but run.clock real takes the time that the work takes"));
+    EXPECT_TRUE(contains(fault(n0, 1, {"run.clock=sleep", "run.layer_ms=2", "run.device=cuda"}),
+                         "run.clock: found sleep, which lets processes sleep"));
+    EXPECT_TRUE(
+        contains(load_fault(n0, {"run.clock=virtual"}), "run.clock: found virtual, wanted real or sleep"));
+}
+
 TEST(RequireData, OnlyTrainingNeedsIt) {
     const JobSpec without = resolved(n0, 1);
     EXPECT_TRUE(contains(message_of([&] { require_data(without); }), "data.train is needed to train"));

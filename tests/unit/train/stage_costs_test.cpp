@@ -33,6 +33,17 @@ TEST(StageCosts, AddUpToTheModelsFlops) {
     EXPECT_NEAR(all / config::flops_per_token(spec.model, 128), 1.0, 2e-3);
 }
 
+TEST(StageCosts, AreWhatASleepingClockIsSetTo) {
+    config::JobSpec spec = spec_of(", recompute: [full, none]");
+    spec.run.clock = "sleep";
+    spec.run.layer_ms = 4;
+    spec.pipeline.layers_per_stage = {2, 4};
+    const schedule::Durations d = predicted_durations(spec);
+    EXPECT_EQ(d.forward, (std::vector<double>{8e-3, 16e-3}));
+    EXPECT_EQ(d.input_gradient, (std::vector<double>{16e-3, 16e-3}));
+    EXPECT_EQ(d.weight_gradient, (std::vector<double>{8e-3, 16e-3}));
+}
+
 TEST(StageCosts, TheHeadWorksInForwardAndRecomputeInTheInputHalf) {
     const schedule::Durations plain = predicted_durations(spec_of(""));
     const schedule::Durations full = predicted_durations(spec_of(", recompute: [full, none]"));
