@@ -18,6 +18,7 @@
 #include "report_command.h"
 #include "schedule_command.h"
 #include "schema_command.h"
+#include "sweep_command.h"
 #include "train_command.h"
 #include "watch_command.h"
 
@@ -49,6 +50,7 @@ int main(int argc, char** argv) {
     apps::add_print_config_command(app, action);
     apps::add_schema_command(app, action);
     apps::add_schedule_command(app, action);
+    apps::add_sweep_command(app, action);
     apps::add_data_command(app, action);
     apps::add_ckpt_command(app, action);
     apps::add_report_command(app, action);

@@ -35,6 +35,7 @@ config::JobSpec load_everywhere(const TrainArguments& arguments, comm::MpiEnv& e
             config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, world.size(),
                                   config::process_environment(), train::schedule_rules());
         config::require_data(job.spec);
+        job.spec.sweep = {};  // of this job and others; a run is one of them
         if (arguments.resume) job.spec.checkpoint.resume = *arguments.resume;
         if (job.spec.checkpoint.resume.empty())
             throw ConfigError(

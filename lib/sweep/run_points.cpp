@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "launch/command.h"
 #include "sweep/child.h"
 #include "sweep/outcome.h"
 #include "sweep/run_metrics.h"
@@ -22,12 +23,6 @@ namespace escalier::sweep {
 namespace {
 
 constexpr double seconds_to_end = 10;  // from SIGTERM to SIGKILL
-
-std::string joined(const std::vector<std::string>& words) {
-    std::string line;
-    for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
-    return line;
-}
 
 std::uintmax_t size_of(const std::string& path) {
     std::error_code error;
@@ -109,14 +104,17 @@ class PointRunner {
         const std::string log = folder_.log(point.name);
         {
             std::ofstream out(log, std::ios::app);
-            out << "$ " << joined(command) << std::endl;
+            out << "$ " << launch::shell_text(command) << std::endl;
             if (!out) throw IoError::write(log + " cannot be written");
         }
         std::error_code error;
         std::filesystem::remove(folder_.outcome(point.name), error);
         say(point, fmt::format("{} {}{}", point.ranks, point.ranks == 1 ? "rank" : "ranks", note));
-        running_.push_back(
-            {point, {0, "", 0, joined(command)}, size_of(log), now_seconds(), Child(command, log)});
+        running_.push_back({point,
+                            {0, "", 0, launch::shell_text(command)},
+                            size_of(log),
+                            now_seconds(),
+                            Child(command, log)});
     }
 
     // Makes room for the run; what it says of that.
