@@ -20,6 +20,7 @@
 #include "schema_command.h"
 #include "sweep_command.h"
 #include "train_command.h"
+#include "verify_command.h"
 #include "watch_command.h"
 
 namespace {
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
     apps::add_train_command(app, action);
     apps::add_launch_command(app, action);
     apps::add_generate_command(app, action);
+    apps::add_verify_command(app, action);
     apps::add_check_command(app, action);
     apps::add_plan_command(app, action);
     apps::add_print_config_command(app, action);

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "collective.h"
-#include "comm/broadcast_text.h"
 #include "comm/mpi_env.h"
-#include "config/dump.h"
 #include "config/validate.h"
+#include "job_everywhere.h"
 #include "train/schedule_rules.h"
 #include "train/trainer.h"
 
@@ -25,36 +24,17 @@ struct TrainArguments {
     train::TrainOptions options;
 };
 
-// Rank 0 reads files and environment; the others get the resolved spec as text, so that all hold the same.
-config::JobSpec load_everywhere(const TrainArguments& arguments, comm::MpiEnv& env) {
-    comm::Communicator& world = env.world();
-    std::string text, schedule_file;
-    env.agree([&] {
-        if (world.rank() != 0) return;
-        config::Job job =
-            config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, world.size(),
-                                  config::process_environment(), train::schedule_rules());
-        config::require_data(job.spec);
-        job.spec.sweep = {};  // of this job and others; a run is one of them
-        if (arguments.resume) job.spec.checkpoint.resume = *arguments.resume;
-        if (job.spec.checkpoint.resume.empty())
-            throw ConfigError(
-                "checkpoint.resume (--resume): found nothing, wanted auto, none, a run folder or one of its "
-                "step "
-                "folders");
-        text = config::dump(job.spec);
-        schedule_file = job.spec.pipeline.file_text;
-    });
-    comm::broadcast_text(text, world, "job spec");
-    comm::broadcast_text(schedule_file, world, "schedule file");
-    config::JobSpec spec;
-    env.agree([&] {
-        const auto rules = train::schedule_rules([&](const std::string&) { return schedule_file; });
-        spec = config::load_resolved({arguments.job, text}, {}, world.size(), config::process_environment(),
-                                     rules)
-                   .spec;
-    });
-    return spec;
+config::Job load(const TrainArguments& arguments, std::int64_t ranks) {
+    config::Job job = config::load_resolved(config::read_job_file(arguments.job), arguments.overrides, ranks,
+                                            config::process_environment(), train::schedule_rules());
+    config::require_data(job.spec);
+    job.spec.sweep = {};  // of this job and others; a run is one of them
+    if (arguments.resume) job.spec.checkpoint.resume = *arguments.resume;
+    if (job.spec.checkpoint.resume.empty())
+        throw ConfigError(
+            "checkpoint.resume (--resume): found nothing, wanted auto, none, a run folder or one of its step "
+            "folders");
+    return job;
 }
 
 int run(const TrainArguments& arguments) {
@@ -62,7 +42,11 @@ int run(const TrainArguments& arguments) {
     train::TrainOptions options = arguments.options;
     options.stop = &stop;
     comm::MpiEnv env(nullptr, nullptr);
-    return run_collective(env, [&] { return train::train(load_everywhere(arguments, env), env, options); });
+    return run_collective(env, [&] {
+        const config::JobSpec spec =
+            load_everywhere(env, arguments.job, [&] { return load(arguments, env.world().size()); });
+        return train::train(spec, env, options);
+    });
 }
 
 }  // namespace

@@ -210,6 +210,10 @@ void MpiEnv::start_watchdog(double timeout_s) {
 }
 
 void MpiEnv::agree(const std::function<void()>& check) {
+    comm::agree(*state_->world, check);
+}
+
+void agree(Communicator& group, const std::function<void()>& check) {
     int code = 0;
     std::string message;
     try {
@@ -221,16 +225,15 @@ void MpiEnv::agree(const std::function<void()>& check) {
         code = static_cast<int>(ExitCode::failed);
         message = error.what();
     }
-    Communicator& world = *state_->world;
     const char* label = "all ranks to agree";
-    int first_failed = code ? world.size() - world.rank() : 0;  // the largest is the lowest rank
-    world.all_reduce_max(TensorView(&first_failed, DType::i32, Shape{1}), label);
+    int first_failed = code ? group.size() - group.rank() : 0;  // the largest is the lowest rank
+    group.all_reduce_max(TensorView(&first_failed, DType::i32, Shape{1}), label);
     if (!first_failed) return;
-    const int root = world.size() - first_failed;
+    const int root = group.size() - first_failed;
     int head[2] = {code, static_cast<int>(message.size())};
-    world.broadcast(TensorView(head, DType::i32, Shape{2}), root, label);
+    group.broadcast(TensorView(head, DType::i32, Shape{2}), root, label);
     message.resize(static_cast<std::size_t>(head[1]));
-    world.broadcast(TensorView(message.data(), DType::u8, Shape{head[1]}), root, label);
+    group.broadcast(TensorView(message.data(), DType::u8, Shape{head[1]}), root, label);
     throw AgreedError(static_cast<ExitCode>(head[0]), message);
 }
 

@@ -27,6 +27,11 @@ struct AgreedError : Error {
     using Error::Error;
 };
 
+// Runs `check` on every rank of a group and agrees: if any rank's check threw, all ranks throw an AgreedError
+// with the code and the message of the lowest failing rank, so that all fail alike and one message is
+// printed.
+void agree(Communicator& group, const std::function<void()>& check);
+
 class MpiEnv {
  public:
     // Calls MPI_Init_thread(MULTIPLE); errors return from then on. Starts the progress thread and the
@@ -44,8 +49,7 @@ class MpiEnv {
     // message that says who waited for what, and exit code 1.
     void start_watchdog(double timeout_s);
 
-    // Runs `check` on every rank and agrees: if any rank's check threw, all ranks throw an AgreedError with
-    // the code and the message of the lowest failing rank, so that all fail alike and one message is printed.
+    // agree() over the world.
     void agree(const std::function<void()>& check);
 
     // A channel between two ranks of `group`, created by both of them together, all in the same order; null

@@ -219,6 +219,26 @@ void StageModel::finish(int segment, const StageIo& io) {
     if (is_last(segment, io)) end_action(io);
 }
 
+std::optional<ResidualPoint> StageModel::residual_after(int segment, const StageIo& io) const {
+    const Plan& plan = plan_of(io.action.kind);
+    const Function function = plan.functions[static_cast<std::size_t>(segment)];
+    const int layer = plan.indices[static_cast<std::size_t>(segment)];
+    const std::int64_t before = 2 * (part_.first_layer + layer);
+    if (function == &StageModel::finish_embedding)
+        return ResidualPoint{0, false, storage_.embedding_output(io.binding)};
+    if (function == &StageModel::block_mlp)
+        return ResidualPoint{before + 1, false, forward_state(layer, io).a.mid};
+    if (function == &StageModel::block_output)
+        return ResidualPoint{before + 2, false, forward_state(layer, io).output};
+    if (function == &StageModel::head_backward && step_.training)
+        return ResidualPoint{2 * part_.end_layer, true, storage_.head_gradient(io.binding)};
+    if (function == &StageModel::backward_attention)
+        return ResidualPoint{before + 1, true, backward_state(layer, io).g.mid};
+    if (function == &StageModel::backward_input)
+        return ResidualPoint{before, true, backward_state(layer, io).dinput};
+    return std::nullopt;
+}
+
 void StageModel::begin_action(const StageIo& io) {
     const auto take = [&](TensorView mine, TensorView all) {
         if (mine.has_data())

@@ -36,6 +36,14 @@ struct StageSlots {
     const StageModel* shared_with = nullptr;
 };
 
+// What a segment leaves in the residual stream, at one of its points: 0 lies behind the embedding, 2k + 1
+// behind the attention of layer k of the model, 2k + 2 behind layer k.
+struct ResidualPoint {
+    std::int64_t point;
+    bool gradient;     // of the loss by the stream there
+    TensorView value;  // [R,C]
+};
+
 class StageModel final : public Stage {
  public:
     // In measuring arenas the stage only counts and must not run. tied_table: the embedding's weight where it
@@ -69,6 +77,9 @@ class StageModel final : public Stage {
     void run(int segment, const StageIo& io) override;
     bool start(int segment, const StageIo& io) override;
     void finish(int segment, const StageIo& io) override;
+
+    // What `segment`, the last one that ran, has left in the residual stream; none for most.
+    std::optional<ResidualPoint> residual_after(int segment, const StageIo& io) const;
 
  private:
     // A segment's code: a member function and what it works on (a layer within the stage, a chunk of the

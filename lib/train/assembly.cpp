@@ -1,15 +1,22 @@
 #include "train/assembly.h"
 
+#include <utility>
+
 namespace escalier::train {
 
 Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
                    const AssemblyOptions& options)
-    : backend_(make_backend(spec.run, env)),
-      spec_(settled(spec, backend_, env)),
+    : Assembly(spec, env, job, options, make_backend(spec.run, env)) {}
+
+Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
+                   const AssemblyOptions& options, Backend backend)
+    : backend_(std::move(backend)),
+      spec_(settled(spec, backend_, job)),
       programs_(spec_, options.schedule, options.validation),
       groups_(job, grid_of(spec), static_cast<int>(spec.model.num_kv_heads),
               parallel::ends_of(programs_.schedule), backend_.transport.get()),
       pool_(options.threads) {
+    if (options.hooks.groups) options.hooks.groups(groups_);
     channels_ = std::make_unique<pipeline::Channels>(*backend_.transport, *groups_.pp, programs_.schedule,
                                                      programs_.training, programs_.validation,
                                                      options.synchronous_sends);
@@ -22,10 +29,11 @@ Assembly::Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communi
                         programs_.forward(pp_rank),
                         *channels_,
                         env.activity(),
-                        [this, &env](const char* label) { backend_.wait(env, label); }};
+                        [this, &env](const char* label) { backend_.wait(env, label); },
+                        options.hooks};
     device::Arenas measured = device::Arenas::measuring();
     parts_ = std::make_unique<RankParts>(spec_, seat, measured);
-    env.agree([&] {
+    comm::agree(job, [&] {
         arenas_ = std::make_unique<device::Arenas>(device::Arenas::allocated(
             measured, backend_.device->allocator(), backend_.device->host_allocator()));
     });

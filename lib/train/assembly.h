@@ -13,6 +13,7 @@
 #include "parallel/groups.h"
 #include "pipeline/channels.h"
 #include "schedule/program.h"
+#include "train/assembly_hooks.h"
 #include "train/backend.h"
 #include "train/job_programs.h"
 #include "train/rank_parts.h"
@@ -26,14 +27,18 @@ struct AssemblyOptions {
     bool synchronous_sends = false;
     // What to run; nothing: make_schedule(spec).
     std::optional<schedule::Schedule> schedule = std::nullopt;
+    AssemblyHooks hooks = {};
 };
 
 class Assembly {
  public:
-    // Collective over `job`, whose size is that of the grid. Weights get their initial values. Throws on all
-    // ranks alike if memory is short on any.
+    // Collective over the world, which `job` is, of the grid's size. Weights get their initial values. Throws
+    // on all ranks alike if memory is short on any.
     Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
              const AssemblyOptions& options);
+    // The same on a backend that is there already; collective over `job` alone.
+    Assembly(const config::JobSpec& spec, comm::MpiEnv& env, comm::Communicator& job,
+             const AssemblyOptions& options, Backend backend);
 
     const config::JobSpec& spec() const { return spec_; }  // with device, transport and type settled
     const parallel::Groups& groups() const { return groups_; }

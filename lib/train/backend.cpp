@@ -62,9 +62,10 @@ Backend make_backend(const config::RunConfig& run, comm::MpiEnv& env) {
     return std::move(*backend);
 }
 
-config::JobSpec settled(const config::JobSpec& spec, const Backend& backend, comm::MpiEnv& env) {
+config::JobSpec settled(const config::JobSpec& spec, const Backend& backend, comm::Communicator& job) {
     config::JobSpec out;
-    env.agree([&] { out = config::on_device(spec, backend.device_name(), backend.transport->name()); });
+    comm::agree(job,
+                [&] { out = config::on_device(spec, backend.device_name(), backend.transport->name()); });
     return out;
 }
 

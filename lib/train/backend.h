@@ -37,7 +37,7 @@ std::size_t cpu_scratch_bytes(const kernels::WorkExtent& extent, int threads);
 // throw alike: DeviceError (69) where cuda is asked for and cannot be had, or ranks and GPUs do not fit.
 Backend make_backend(const config::RunConfig& run, comm::MpiEnv& env);
 
-// The spec with what follows from the backend filled in (config/device_rules.h). Collective.
-config::JobSpec settled(const config::JobSpec& spec, const Backend& backend, comm::MpiEnv& env);
+// The spec with what follows from the backend filled in (config/device_rules.h). Collective over `job`.
+config::JobSpec settled(const config::JobSpec& spec, const Backend& backend, comm::Communicator& job);
 
 }  // namespace escalier::train

@@ -64,7 +64,7 @@ struct Inference::State {
         : env(environment),
           job(ranks),
           backend(make_backend(asked.run, env)),
-          spec(settled(asked, backend, env)),
+          spec(settled(asked, backend, env.world())),
           schedule(schedule::forward_only(make_schedule(spec))),
           programs(schedule::lower(schedule)),
           groups(job, grid_of(spec), static_cast<int>(spec.model.num_kv_heads), parallel::ends_of(schedule),

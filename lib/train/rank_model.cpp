@@ -20,10 +20,11 @@ OpContext take_op_context(const model::ModelShape& shape, const Backend& backend
 }
 
 model::ModelContext make_context(const config::JobSpec& spec, const parallel::Groups& groups,
-                                 const Backend& backend, ComputePool& pool, device::Arenas& arenas) {
+                                 const Backend& backend, const kernels::Ops& ops, ComputePool& pool,
+                                 device::Arenas& arenas) {
     const model::ModelShape shape = model::shape_of(spec.model, spec.train.micro_batch, spec.train.seq_len,
                                                     groups.grid.tp, groups.place.tp_rank);
-    return {backend.ops,
+    return {ops,
             take_op_context(shape, backend, pool, arenas.workspace),
             *groups.tp,
             spec.model,
@@ -91,8 +92,8 @@ std::vector<int> slot_groups(const config::JobSpec& spec, const schedule::Progra
 
 RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups, const Backend& backend,
                      ComputePool& pool, const schedule::Program& program, const schedule::Program* forward,
-                     device::Arenas& arenas)
-    : context_(make_context(spec, groups, backend, pool, arenas)),
+                     device::Arenas& arenas, const AssemblyHooks& hooks)
+    : context_(make_context(spec, groups, backend, hooks.ops ? *hooks.ops : backend.ops, pool, arenas)),
       stages_(program.chunks.size()),
       device_(*backend.device) {
     // Chunks whose actions run interleaved must not share scratch.
@@ -132,6 +133,8 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
         for (std::size_t chunk = 0; chunk < stages_.size(); ++chunk)
             paced_stages_.push_back(std::make_unique<pipeline::PacedStage>(
                 *stages_[chunk], program.chunks[chunk].stage, predicted_durations(spec)));
+    if (hooks.parameters) hooks.parameters(parameters_);
+    list_run_stages(hooks);
     const std::int64_t micro_batches = spec.micro_batches();
     const auto take = [&](DType dtype, Shape shape) {
         return device::Mirror::take(arenas, device_, dtype, shape);
@@ -146,13 +149,15 @@ RankModel::RankModel(const config::JobSpec& spec, const parallel::Groups& groups
     mirrors_.first_samples = take(DType::u64, {micro_batches});
 }
 
-std::vector<model::Stage*> RankModel::stages() {
-    std::vector<model::Stage*> out;
-    if (graph_stages_.empty() && paced_stages_.empty())
-        for (const auto& stage : stages_) out.push_back(stage.get());
-    for (const auto& stage : graph_stages_) out.push_back(stage.get());
-    for (const auto& stage : paced_stages_) out.push_back(stage.get());
-    return out;
+void RankModel::list_run_stages(const AssemblyHooks& hooks) {
+    for (std::size_t chunk = 0; chunk < stages_.size(); ++chunk) {
+        model::Stage* stage = stages_[chunk].get();
+        if (!graph_stages_.empty()) stage = graph_stages_[chunk].get();
+        if (!paced_stages_.empty()) stage = paced_stages_[chunk].get();
+        for (const StageHook& hook : hooks.stages)
+            stage = hooked_stages_.emplace_back(hook(*stages_[chunk], *stage)).get();
+        run_stages_.push_back(stage);
+    }
 }
 
 void RankModel::begin_step(bool training, bool loss_wanted) {

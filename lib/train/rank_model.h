@@ -12,6 +12,7 @@
 #include "parallel/groups.h"
 #include "pipeline/paced_stage.h"
 #include "schedule/program.h"
+#include "train/assembly_hooks.h"
 #include "train/backend.h"
 
 namespace escalier::train {
@@ -23,16 +24,17 @@ std::vector<int> slot_groups(const config::JobSpec& spec, const schedule::Progra
 class RankModel {
  public:
     // spec: resolved. program: this rank's, with slots shared by slot_groups(); `forward` (may be null)
-    // another that the same stages must be able to run. In measuring arenas it only counts.
+    // another that the same stages must be able to run. hooks.groups is not for here. In measuring arenas it
+    // only counts.
     RankModel(const config::JobSpec& spec, const parallel::Groups& groups, const Backend& backend,
               ComputePool& pool, const schedule::Program& program, const schedule::Program* forward,
-              device::Arenas& arenas);
+              device::Arenas& arenas, const AssemblyHooks& hooks = {});
     RankModel(const RankModel&) = delete;
     RankModel& operator=(const RankModel&) = delete;
 
     const model::ModelContext& context() const { return context_; }
     const model::ParameterList& parameters() const { return parameters_; }
-    std::vector<model::Stage*> stages();  // as the executor runs them
+    const std::vector<model::Stage*>& stages() { return run_stages_; }  // as the executor runs them
     model::StageModel& stage(std::size_t chunk) { return *stages_[chunk]; }
     model::StageModel* first_stage() { return first_; }  // null where this rank has no embedding
     model::StageModel* last_stage() { return last_; }    // null where this rank has no loss head
@@ -53,11 +55,15 @@ class RankModel {
     void prepare_weights() const;
 
  private:
+    void list_run_stages(const AssemblyHooks& hooks);
+
     model::ModelContext context_;
     std::vector<std::unique_ptr<model::RankShared>> shared_;  // one, or one per chunk
     std::vector<std::unique_ptr<model::StageModel>> stages_;
     std::vector<std::unique_ptr<model::GraphStage>> graph_stages_;     // none: stages run op by op
     std::vector<std::unique_ptr<pipeline::PacedStage>> paced_stages_;  // none: actions last as they do
+    std::vector<std::unique_ptr<model::Stage>> hooked_stages_;         // what hooks made, by chunk and hook
+    std::vector<model::Stage*> run_stages_;                            // as the executor runs them
     model::StageModel* first_ = nullptr;
     model::StageModel* last_ = nullptr;
     model::ParameterList parameters_;

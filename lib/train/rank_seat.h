@@ -9,6 +9,7 @@
 #include "parallel/groups.h"
 #include "pipeline/channels.h"
 #include "schedule/program.h"
+#include "train/assembly_hooks.h"
 #include "train/backend.h"
 
 namespace escalier::train {
@@ -24,6 +25,7 @@ struct RankSeat {
     comm::Activity& activity;
     // Until the device has done what was queued; the watchdog names the wait.
     std::function<void(const char* label)> wait_for_device;
+    AssemblyHooks hooks = {};
 };
 
 }  // namespace escalier::train

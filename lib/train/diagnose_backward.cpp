@@ -1,0 +1,378 @@
+// Rules for gradients, where the forward passes agree.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "train/diagnose.h"
+
+namespace escalier::train {
+
+namespace {
+
+constexpr double alike = 1e-3;  // relative distance at which a pattern counts as met
+
+using List = std::vector<const TensorComparison*>;
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+// Parameters that every tensor rank holds whole.
+bool replicated(const TensorComparison& tensor) {
+    return tensor.boxes[0].size() == 1 && tensor.boxes[1].size() == 1;
+}
+
+bool is_norm(const std::string& name) {
+    return has(name, "ln_") || has(name, "layernorm") || has(name, "model.norm");
+}
+
+bool is_head_norm(const std::string& name) {  // one gain for all heads (Qwen3)
+    return has(name, "q_norm") || has(name, "k_norm");
+}
+
+bool is_table(const std::string& name) {
+    return has(name, "wte.weight") || has(name, "embed_tokens.weight");
+}
+
+std::string names(const List& tensors) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min<std::size_t>(tensors.size(), 3); ++i)
+        text += (i ? ", " : "") + tensors[i]->name;
+    if (tensors.size() > 3) text += fmt::format(" and {} more", tensors.size() - 3);
+    return text;
+}
+
+// Stages of side 1, by layers; the embedding's is the first, the head's the last.
+std::int64_t stage_of(const StepEvidence& evidence, const TensorComparison& tensor) {
+    const std::vector<std::int64_t>& layers = evidence.grids[1].layers_per_stage;
+    const auto last = static_cast<std::int64_t>(layers.size()) - 1;
+    const std::optional<std::int64_t> layer = layer_of(tensor.name);
+    if (!layer) return tensor.order <= 1 ? 0 : last;
+    std::int64_t stage = 0, end = layers.empty() ? 0 : layers[0];
+    while (*layer >= end && stage < last) end += layers[static_cast<std::size_t>(++stage)];
+    return stage;
+}
+
+// Gradients that rounding alone makes have no factor.
+List with_signal(List tensors) {
+    std::erase_if(tensors, [](const auto* tensor) { return is_key_bias(tensor->name); });
+    return tensors;
+}
+
+// "of every tensor", "of stage 1 of B alone", or nothing.
+std::string extent_text(const StepEvidence& evidence, const List& all_wrong) {
+    const List wrong = with_signal(all_wrong);
+    const List all = with_signal(of_quantity(evidence, Quantity::gradient));
+    if (wrong.size() == all.size()) return "of every tensor";
+    std::set<std::int64_t> stages;
+    for (const auto* tensor : wrong) stages.insert(stage_of(evidence, *tensor));
+    const auto in_stages = std::count_if(all.begin(), all.end(), [&](const auto* tensor) {
+        return stages.contains(stage_of(evidence, *tensor));
+    });
+    if (static_cast<std::size_t>(in_stages) == wrong.size() && stages.size() == 1)
+        return fmt::format("of every tensor of stage {} of B, and of no other,", *stages.begin());
+    return fmt::format("of {} of {} tensors ({})", wrong.size(), all.size(), names(wrong));
+}
+
+// ---- copies that differ ----
+
+MaybeDiagnosis replicas_differ(const StepEvidence& evidence, const List& wrong) {
+    for (std::size_t side = 0; side < 2; ++side) {
+        List over_dp, summing;
+        for (const auto* tensor : wrong) {
+            if (!tensor->copies[side].over_dp) continue;
+            over_dp.push_back(tensor);
+            if (tensor->copies[side].dp_sum && *tensor->copies[side].dp_sum < alike)
+                summing.push_back(tensor);
+        }
+        if (over_dp.empty()) continue;
+        if (2 * summing.size() > over_dp.size())
+            return Diagnosis{
+                "missing sum over dp",
+                fmt::format("The gradient {} differs between the data-parallel replicas of {}, and "
+                            "the replicas' gradients add up to the other grid's: the sum over dp "
+                            "is missing.",
+                            extent_text(evidence, summing), side_name(side))};
+        return Diagnosis{
+            "replicas differ",
+            fmt::format("The gradient {} differs between the data-parallel replicas of {}, but they "
+                        "do not add up to the other grid's: something is added after the sum over "
+                        "dp, or only some replicas got it.",
+                        extent_text(evidence, over_dp), side_name(side))};
+    }
+    return std::nullopt;
+}
+
+MaybeDiagnosis model_copies_differ(const StepEvidence& evidence, const List& wrong) {
+    for (std::size_t side = 0; side < 2; ++side)
+        for (const auto* tensor : wrong)
+            if (tensor->copies[side].over_copies)
+                return Diagnosis{
+                    "missing sum over copies",
+                    fmt::format("The gradient {} differs between the two copies of the model on {}: "
+                                "their sum is missing.",
+                                extent_text(evidence, wrong), side_name(side))};
+    return std::nullopt;
+}
+
+MaybeDiagnosis tied_copies_differ(const StepEvidence&, const List& wrong) {
+    for (std::size_t side = 0; side < 2; ++side)
+        for (const auto* tensor : wrong) {
+            const CopyFindings& copies = tensor->copies[side];
+            if (!copies.tied) continue;
+            if (copies.tied_sum && *copies.tied_sum < alike)
+                return Diagnosis{
+                    "missing tied sum",
+                    fmt::format("The first and the last stage of {} hold different gradients of the "
+                                "tied {}, and the two add up to the other grid's: their sum is "
+                                "missing.",
+                                side_name(side), tensor->name)};
+            return Diagnosis{"tied copies differ",
+                             fmt::format("The first and the last stage of {} hold different gradients of the "
+                                         "tied {}.",
+                                         side_name(side), tensor->name)};
+        }
+    return std::nullopt;
+}
+
+// A norm's own sum, or that of what flows back into it: then what lies below is wrong too.
+Diagnosis norm_copies(const TensorComparison& tensor, std::size_t side, const List& wrong) {
+    const bool below = std::any_of(wrong.begin(), wrong.end(), [&](const auto* other) {
+        return other->order < tensor.order && !is_head_norm(other->name);
+    });
+    const std::string adds_up = tensor.copies[side].tp_sum && *tensor.copies[side].tp_sum < alike
+                                    ? ", and their parts add up to the other grid's"
+                                    : "";
+    if (is_head_norm(tensor.name) || !below)
+        return {"gradient not summed over tp",
+                fmt::format("Tensor ranks of {} hold different gradients of {}{}: the sum over tp of that "
+                            "parameter's gradient is missing.",
+                            side_name(side), tensor.name, adds_up)};
+    const std::optional<std::int64_t> layer = layer_of(tensor.name);
+    const bool mlp = has(tensor.name, "ln_2") || has(tensor.name, "post_attention");
+    const std::string where =
+        layer ? fmt::format("the {} of layer {}", mlp ? "mlp" : "attention", *layer) : "the loss head";
+    return {"missing sum over tp in backward",
+            fmt::format("Tensor ranks of {} hold different gradients of {}{}, and so of all that lies below: "
+                        "the backward sum over tp of what flows back out of {} is missing.",
+                        side_name(side), tensor.name, adds_up, where)};
+}
+
+MaybeDiagnosis tensor_ranks_differ(const StepEvidence&, const List& wrong) {
+    for (std::size_t side = 0; side < 2; ++side) {
+        const auto differs = [&](const auto* tensor) { return tensor->copies[side].over_tp; };
+        // In backward order the highest comes first.
+        const auto norm = std::find_if(wrong.rbegin(), wrong.rend(), [&](const auto* tensor) {
+            return differs(tensor) && (is_norm(tensor->name) || is_head_norm(tensor->name));
+        });
+        const auto kv = std::find_if(wrong.begin(), wrong.end(), [&](const auto* tensor) {
+            return differs(tensor) && !replicated(*tensor);
+        });
+        const auto any = std::find_if(wrong.rbegin(), wrong.rend(), differs);
+        if (any == wrong.rend()) continue;
+        if (norm != wrong.rend() && (kv == wrong.end() || !is_head_norm((*norm)->name)))
+            return norm_copies(**norm, side, wrong);
+        const TensorComparison& tensor = kv != wrong.end() ? **kv : **any;
+        const bool key_value = has(tensor.name, "k_proj") || has(tensor.name, "v_proj") ||
+                               has(tensor.name, "(key)") || has(tensor.name, "(value)");
+        const bool adds_up = tensor.copies[side].tp_sum && *tensor.copies[side].tp_sum < alike;
+        if (key_value)
+            return Diagnosis{
+                "missing sum over kv copies",
+                fmt::format("Tensor ranks of {} that share key/value heads hold different gradients "
+                            "of {}{}: the sum over the copies of a head is missing.",
+                            side_name(side), tensor.name,
+                            adds_up ? ", and they add up to the other grid's" : "")};
+        return Diagnosis{"gradient not summed over tp",
+                         fmt::format("Tensor ranks of {} hold different gradients of {}{}.", side_name(side),
+                                     tensor.name, adds_up ? ", which add up to the other grid's" : "")};
+    }
+    return std::nullopt;
+}
+
+// ---- factors ----
+
+bool scaled(const TensorComparison& tensor) {
+    return tensor.sums.aa > 0 && tensor.sums.misfit() < alike && !near(tensor.sums.scale(), 1, alike);
+}
+
+// A factor per stage of side 1 that grows from one to the next.
+MaybeDiagnosis factor_by_depth(const StepEvidence& evidence, const List& wrong) {
+    const std::size_t stages = evidence.grids[1].layers_per_stage.size();
+    std::vector<std::optional<double>> factors(stages);
+    for (const auto* tensor : with_signal(of_quantity(evidence, Quantity::gradient))) {
+        if (is_table(tensor->name)) continue;  // two parts of different depth where tied
+        const auto stage = static_cast<std::size_t>(stage_of(evidence, *tensor));
+        if (!(tensor->sums.misfit() < alike)) return std::nullopt;
+        if (!factors[stage]) factors[stage] = tensor->sums.scale();
+        if (!near(*factors[stage], tensor->sums.scale(), 10 * alike)) return std::nullopt;
+    }
+    for (const auto& factor : factors)
+        if (!factor) return std::nullopt;
+    if (stages < 2 || !near(*factors.back(), 1, alike) || near(*factors[stages - 2], 1, alike))
+        return std::nullopt;
+    const double step = *factors[stages - 2];
+    for (std::size_t stage = 0; stage + 1 < stages; ++stage)
+        if (!near(*factors[stage] / *factors[stage + 1], step, 10 * alike)) {
+            if (near(*factors[stage], *factors[stage + 1], 10 * alike)) continue;
+            return std::nullopt;
+        }
+    const std::string text = factor_text(step, evidence.grids[1]);
+    return Diagnosis{
+        "scaled again at every stage",
+        fmt::format("Gradients of B are right on the last stage and {} times the other grid's on the "
+                    "stage before it, and so on further down ({} of {} tensors): a stage scales the "
+                    "gradient that it passes on once more; only the loss may scale.",
+                    text, wrong.size(), of_quantity(evidence, Quantity::gradient).size())};
+}
+
+MaybeDiagnosis factors(const StepEvidence& evidence, const List& all_wrong) {
+    const List wrong = with_signal(all_wrong);
+    if (wrong.empty() || !std::all_of(wrong.begin(), wrong.end(), [](const auto* t) { return scaled(*t); }))
+        return std::nullopt;
+    const double factor = wrong.front()->sums.scale();
+    if (!std::all_of(wrong.begin(), wrong.end(),
+                     [&](const auto* t) { return near(t->sums.scale(), factor, 10 * alike); }))
+        return std::nullopt;
+    const std::string extent = extent_text(evidence, wrong);
+    const std::string text = factor_text(factor, evidence.grids[1]);
+    const bool only_replicated = std::all_of(
+        wrong.begin(), wrong.end(), [](const auto* t) { return replicated(*t) && !is_table(t->name); });
+    const std::int64_t tp = evidence.grids[1].tp;
+    if (only_replicated && tp > 1 && near(factor, static_cast<double>(tp)) &&
+        wrong.size() < of_quantity(evidence, Quantity::gradient).size())
+        return Diagnosis{
+            "replicated gradient summed over tp",
+            fmt::format("The gradient {} is tp = {} times the other grid's: every tensor rank holds "
+                        "the whole gradient of it already, so the sum over tp counts it {} times.",
+                        extent, tp, tp)};
+    if (factor > 1)
+        return Diagnosis{
+            "counted more than once",
+            fmt::format("The gradient {} is {} times the other grid's: a sum is run more than once, "
+                        "or a division is missing.",
+                        extent, text)};
+    return Diagnosis{
+        "scaled once too often",
+        fmt::format("The gradient {} is {} times the other grid's: it is divided once more than the "
+                    "loss does, or the parts of some ranks are missing.",
+                    extent, text)};
+}
+
+// ---- patterns within tensors ----
+
+// What flows back: the first point of the residual stream's gradient that differs.
+MaybeDiagnosis stream_rules(const StepEvidence& evidence) {
+    const List points = differing(evidence, Quantity::activation_gradient);
+    if (points.empty()) return std::nullopt;
+    const TensorComparison& point = *points.front();
+    const std::int64_t below = 2 * evidence.layers - point.order;  // the point's place from the bottom
+    const std::string part = point.order == 0
+                                 ? "loss head"
+                                 : fmt::format("{} of layer {}", below % 2 ? "mlp" : "attention", below / 2);
+    for (std::size_t side = 0; side < 2; ++side)
+        if (point.copies[side].over_tp)
+            return Diagnosis{
+                "missing sum over tp in backward",
+                fmt::format(
+                    "Tensor ranks of {} hold different gradients of the residual stream below the {}{}: "
+                    "the backward sum over tp there is missing.",
+                    side_name(side), part,
+                    point.copies[side].tp_sum && *point.copies[side].tp_sum < alike
+                        ? ", and their parts add up to the other grid's"
+                        : "")};
+    const PairSums& change = point.order == 0 ? point.sums : point.change;
+    if (change.misfit() < alike && !near(change.scale(), 1, alike))
+        return Diagnosis{
+            change.scale() > 1 ? "counted twice in backward" : "scaled in backward",
+            fmt::format("What flows back out of the {} is {} times the other grid's: it is summed or "
+                        "scaled once too often there.",
+                        part, factor_text(change.scale(), evidence.grids[1]))};
+    const double whole = point.sums.scale();
+    if (point.sums.misfit() < alike && !near(whole, 1, alike))
+        return Diagnosis{"scaled in backward",
+                         fmt::format("The whole gradient of the residual stream below the {} is {} times the "
+                                     "other grid's.",
+                                     part, factor_text(whole, evidence.grids[1]))};
+    return Diagnosis{
+        "backward pass",
+        fmt::format("The {} is the first part of the backward pass that computes something else; what "
+                    "flows into it agrees.",
+                    part)};
+}
+
+// Rows of one rank's shard that stand one or a few rows off.
+MaybeDiagnosis shifted_rows(const TensorComparison& table) {
+    for (std::size_t side = 0; side < 2; ++side)
+        for (const BoxSums& box : table.boxes[side]) {
+            if (box.worst <= 1) continue;
+            for (const std::int64_t shift : {-1, 1, -2, 2}) {
+                std::int64_t fits = 0, wanted = 0;
+                for (std::int64_t row = box.box.row; row < box.box.row + box.box.rows; ++row) {
+                    const std::int64_t from = row + shift;
+                    if (from < box.box.row || from >= box.box.row + box.box.rows) continue;
+                    const PairSums& own = table.rows[static_cast<std::size_t>(row)];
+                    const PairSums& other = table.rows[static_cast<std::size_t>(from)];
+                    const double here = side ? own.bb : own.aa, there = side ? other.aa : other.bb;
+                    if (here == 0 && there == 0) continue;
+                    ++wanted;
+                    fits += near(here, there, alike);
+                }
+                if (wanted > 1 && fits * 10 >= wanted * 9)
+                    return Diagnosis{
+                        "vocabulary shard offset",
+                        fmt::format("In rows {} to {} of {} (the shard of tensor rank {} of {}) stand "
+                                    "the gradients of rows {} further: ids are looked up with a "
+                                    "wrong offset of the shard.",
+                                    box.box.row, box.box.row + box.box.rows - 1, table.name, box.tp_rank,
+                                    side_name(side), shift)};
+            }
+        }
+    return std::nullopt;
+}
+
+MaybeDiagnosis single_tensors(const StepEvidence& evidence, const List& wrong) {
+    const List signal = with_signal(wrong);
+    if (signal.size() != 1) return std::nullopt;
+    const TensorComparison& tensor = *signal.front();
+    if (!tensor.rows.empty())
+        if (MaybeDiagnosis found = shifted_rows(tensor)) return found;
+    const bool tied =
+        is_table(tensor.name) && std::none_of(evidence.tensors.begin(), evidence.tensors.end(),
+                                              [](const auto& t) { return has(t.name, "lm_head"); });
+    if (tied)
+        return Diagnosis{
+            "missing tied sum",
+            fmt::format("Only the gradient of the tied {} differs: the parts that the embedding and "
+                        "the head leave in it are not added up once each.",
+                        tensor.name)};
+    return Diagnosis{"one tensor",
+                     fmt::format("Only the gradient of {} differs; what flows into it agrees.", tensor.name)};
+}
+
+}  // namespace
+
+MaybeDiagnosis diagnose_backward(const StepEvidence& evidence) {
+    const List wrong = differing(evidence, Quantity::gradient);
+    const List points = differing(evidence, Quantity::activation_gradient);
+    if (wrong.empty() && points.empty()) return std::nullopt;
+    for (const auto rule : {replicas_differ, model_copies_differ, tensor_ranks_differ, tied_copies_differ,
+                            factor_by_depth, factors})
+        if (MaybeDiagnosis found = rule(evidence, wrong)) return found;
+    if (MaybeDiagnosis found = single_tensors(evidence, wrong)) return found;
+    if (!evidence.missing_samples.empty())
+        return Diagnosis{
+            "missing samples",
+            fmt::format("The gradient {} is the one that the batch has without {}: that part was "
+                        "never added, or was overwritten.",
+                        extent_text(evidence, wrong), evidence.missing_samples)};
+    if (MaybeDiagnosis found = stream_rules(evidence)) return found;
+    return Diagnosis{"gradient",
+                     fmt::format("The gradient {} differs in no known pattern, while loss and copies "
+                                 "agree.",
+                                 extent_text(evidence, wrong))};
+}
+
+}  // namespace escalier::train

@@ -1,0 +1,2 @@
+// main() of this test: see the header.
+#include "tests/harness/multirank_main.h"
