@@ -263,6 +263,27 @@ MaybeDiagnosis factors(const StepEvidence& evidence, const List& all_wrong) {
 
 // ---- patterns within tensors ----
 
+// What experiments have shown of gradients whose forward passes agree.
+MaybeDiagnosis without_features(const StepEvidence& evidence, const List& wrong) {
+    const auto gone = [&](const char* what) {
+        const auto found = evidence.equal_without.find(what);
+        return found != evidence.equal_without.end() && found->second;
+    };
+    if (gone("dropout"))
+        return Diagnosis{
+            "other dropout mask",
+            fmt::format("The gradient {} differs though the forward passes agree, and without dropout "
+                        "it does not: the backward pass, or the forward pass that is computed anew, "
+                        "draws another mask than the first forward pass.",
+                        extent_text(evidence, wrong))};
+    if (gone("recompute"))
+        return Diagnosis{"recompute",
+                         fmt::format("The gradient {} differs though the forward passes agree, and without "
+                                     "recompute it does not: what is computed anew is not what was there.",
+                                     extent_text(evidence, wrong))};
+    return std::nullopt;
+}
+
 // What flows back: the first point of the residual stream's gradient that differs.
 MaybeDiagnosis stream_rules(const StepEvidence& evidence) {
     const List points = differing(evidence, Quantity::activation_gradient);
@@ -368,6 +389,7 @@ MaybeDiagnosis diagnose_backward(const StepEvidence& evidence) {
             fmt::format("The gradient {} is the one that the batch has without {}: that part was "
                         "never added, or was overwritten.",
                         extent_text(evidence, wrong), evidence.missing_samples)};
+    if (MaybeDiagnosis found = without_features(evidence, wrong)) return found;
     if (MaybeDiagnosis found = stream_rules(evidence)) return found;
     return Diagnosis{"gradient",
                      fmt::format("The gradient {} differs in no known pattern, while loss and copies "

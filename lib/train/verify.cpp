@@ -127,7 +127,8 @@ std::vector<Experiment> experiments_for(const Specs& specs) {
                            s[1].pipeline = s[0].pipeline;
                            s[1].train.recompute = s[0].train.recompute;
                        }});
-    if (out.size() == 1 && out[0].name != "dropout") out.clear();  // that is A itself
+    if (out.size() == 1 && out[0].name != "dropout" && out[0].name != "recompute")
+        out.clear();  // that is A itself
     return out;
 }
 

@@ -115,8 +115,10 @@ TEST(VerifyOps, AShardOfTheVocabularyIsReadOneRowOff) {
                                std::int64_t begin) {
         kernels::cpu_ops().embedding_forward(c, out, tokens, table, begin + (place.tp_rank > 0));
     };
-    expect_found(with_ops(gpt2, one, tp2, ops), "vocabulary shard offset", "to 199 are wrong and others right");
-    expect_found(with_ops(llama, one, tp2pp2, ops), "vocabulary shard offset", "to 199 are wrong and others right");
+    expect_found(with_ops(gpt2, one, tp2, ops), "vocabulary shard offset",
+                 "to 199 are wrong and others right");
+    expect_found(with_ops(llama, one, tp2pp2, ops), "vocabulary shard offset",
+                 "to 199 are wrong and others right");
 }
 
 TEST(VerifyOps, GradientsOfAVocabularyShardGoOneRowOff) {
@@ -272,6 +274,38 @@ TEST(VerifyOps, OnlyTheLastMicroBatchIsKept) {
         kernels::cpu_ops().linear_backward_weight(c, dweight, dbias, dy, x, kernels::Accumulate::overwrite);
     };
     expect_found(with_ops(gpt2, one, pp2, ops), "missing samples", "all micro-batches but 7");
+}
+
+// Every forward pass after the first of a step's micro-batch, or the backward pass, draws another mask.
+TEST(VerifyOps, RecomputeDrawsAnotherMask) {
+    static bool backward;
+    class WatchedStage final : public model::Stage {
+     public:
+        explicit WatchedStage(model::Stage& stage) : stage_(stage) {}
+        std::span<const model::Segment> segments(schedule::ActionKind kind) const override {
+            return stage_.segments(kind);
+        }
+        void run(int segment, const model::StageIo& io) override {
+            backward = io.action.kind != schedule::ActionKind::F;
+            stage_.run(segment, io);
+        }
+
+     private:
+        model::Stage& stage_;
+    };
+    AssemblyHooks hooks;
+    hooks.stages.push_back(
+        [](const model::StageModel&, model::Stage& inner) { return std::make_unique<WatchedStage>(inner); });
+    OtherOps ops;
+    ops.dropout = [](const OpContext& c, TensorView x, TensorView bias, const kernels::DropoutKey& key,
+                     float p, std::int64_t sequence) {
+        kernels::DropoutKey own = key;
+        own.seed += backward && bias.has_data();  // of a forward pass
+        kernels::cpu_ops().dropout(c, x, bias, own, p, sequence);
+    };
+    expect_found(
+        with_ops(tied_gpt2 + ", dropout: 0.1", one, {"parallel.pp=2", "train.recompute=full"}, ops, hooks),
+        "other dropout mask", "computed anew");
 }
 
 TEST(VerifyOps, ReplicatedNormGradientsAreSummedOverTp) {
