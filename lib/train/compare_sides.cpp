@@ -114,14 +114,14 @@ void SideComparison::allowances(std::size_t entry, std::int64_t first, std::int6
         for (std::size_t i = 0; i < a.size(); ++i) out.rounding[i] = rho * (larger(i) + scale);
         return;
     }
-    // What the two sides' updates differ by; then two roundings of update and weight.
+    // What the two sides' updates differ by; then the roundings of an update's arithmetic, a dozen or so.
     std::vector<double> update_a, update_b;
     updates(entry, 0, first, rows, update_a);
     updates(entry, 1, first, rows, update_b);
     for (std::size_t i = 0; i < a.size(); ++i) {
         change.add(-update_a[i], static_cast<double>(b[i]) - a[i]);
         out.explained[i] = std::abs(update_a[i] - update_b[i]);
-        out.rounding[i] = std::exp2(-22) * (larger(i) + std::abs(update_a[i]));
+        out.rounding[i] = std::exp2(-20) * (larger(i) + std::abs(update_a[i]));
     }
 }
 
