@@ -73,7 +73,17 @@ void MpiCommunicator::reduce(TensorView x, Combine combine, const char* label) {
     const std::int64_t needed = lane_->scratch_elements(x.elements());
     ESCALIER_CHECK(needed <= static_cast<std::int64_t>(scratch_.size()), "scratch is too small");
     lane_->begin(x, combine, TensorView(scratch_.data(), x.dtype(), Shape{needed}));
-    wait_until(watchdog_, label, members_, [&] { return lane_->advance(); });
+    int waits = 0;
+    wait_until(watchdog_, label, members_, [&] {
+        const Polled found = polled(lane_->advance());
+        // Memory moves no messages, but another rank may still need those of an earlier collective from here,
+        // as MPI_Comm_split leaves some behind.
+        int message = 0;
+        if (found == Polled::waiting && ++waits % 64 == 0)
+            check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &message, MPI_STATUS_IGNORE),
+                      "MPI_Iprobe");
+        return found;
+    });
 }
 
 void MpiCommunicator::all_reduce_sum(TensorView x, const char* label) {
