@@ -222,7 +222,8 @@ class Investigation {
 
     // Whether every gradient that differs agrees with that of the smaller batch.
     static bool explains(const StepEvidence& evidence, const StepEvidence& without) {
-        for (const TensorComparison* tensor : differing(up_to_rounding(evidence), Quantity::gradient)) {
+        const StepEvidence large = up_to_rounding(evidence);
+        for (const TensorComparison* tensor : differing(large, Quantity::gradient)) {
             const auto again =
                 std::find_if(without.tensors.begin(), without.tensors.end(), [&](const auto& t) {
                     return t.quantity == Quantity::gradient && t.order == tensor->order &&
