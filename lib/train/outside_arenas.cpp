@@ -15,7 +15,7 @@ constexpr std::int64_t mib = std::int64_t{1} << 20;
 constexpr std::int64_t process_bytes = 30 * mib;
 constexpr std::int64_t bytes_per_thread = 1 * mib;
 // What the writer of checkpoints turns tensors round in, and what malloc keeps of it.
-constexpr std::int64_t saving_bytes = 24 * mib;
+constexpr std::int64_t saving_bytes = 16 * mib;
 // A CUDA context with the kernels that are loaded, and the host's side of it; of NCCL, its sums and a group.
 constexpr std::int64_t cuda_context_bytes = 600 * mib, cuda_host_bytes = 400 * mib;
 constexpr std::int64_t nccl_sum_bytes = 32 * mib, nccl_group_bytes = 64 * mib;
