@@ -134,8 +134,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{tiny + "train: {recompute: {every: 0}}\n", "train.recompute.every: found 0"},
         Case{tiny + "train: {recompute: []}\n", "train.recompute: found a list"},
         Case{tiny + "train: {recompute: [full, {every: 2}]}\n", "share one group size"},
-        Case{tiny + "pipeline: {layout: profile.yaml}\n",
-             "pipeline.layout: found profile.yaml, wanted balanced, even, or a list"},
+        Case{tiny + "pipeline: {layout: profile.txt}\n",
+             "pipeline.layout: found profile.txt, wanted balanced, even, a profile such as profile.yaml, or "
+             "a list"},
         Case{tiny + "pipeline: {layout: [1, 0]}\n", "job.yaml:2:24: pipeline.layout: found 0"},
         Case{tiny + "pipeline: {layout: []}\n", "pipeline.layout: found a list"},
         Case{"model: {preset: tiny, arch: bert}\n", "model.arch: found bert, wanted gpt2 or llama"},
