@@ -34,6 +34,20 @@ bool is_key_bias(const std::string& name) {
     return ends_with(name, "attn.c_attn.bias (key)") || ends_with(name, "k_proj.bias");
 }
 
+namespace {
+
+// What reaches queries and keys has gone through the softmax, which hands on each score's difference from the
+// mean: the flatter attention is, the more of the terms cancels.
+double cancellation(const TensorEntry& tensor) {
+    constexpr double of_scores = 4;
+    const bool score = ends_with(tensor.name, " (query)") || ends_with(tensor.name, " (key)") ||
+                       tensor.name.find("q_proj.") != std::string::npos ||
+                       tensor.name.find("k_proj.") != std::string::npos;
+    return score && tensor.quantity != Quantity::activation ? of_scores : 1;
+}
+
+}  // namespace
+
 SideComparison::SideComparison(SideTensors& tensors, const Rounding& rounding, bool bits,
                                std::int64_t seq_len, const UpdateRule& rule)
     : tensors_(tensors), rounding_(rounding), bits_(bits), seq_len_(seq_len), rule_(rule) {}
@@ -110,7 +124,7 @@ void SideComparison::allowances(std::size_t entry, std::int64_t first, std::int6
     out.rounding.resize(a.size());
     const auto larger = [&](std::size_t i) -> double { return std::max(std::abs(a[i]), std::abs(b[i])); };
     if (tensor.quantity != Quantity::weight) {
-        const double rho = rounding_.rho(tensor.quantity), scale = scale_of(entry);
+        const double rho = rounding_.rho(tensor.quantity) * cancellation(tensor), scale = scale_of(entry);
         for (std::size_t i = 0; i < a.size(); ++i) out.rounding[i] = rho * (larger(i) + scale);
         return;
     }

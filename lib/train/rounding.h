@@ -8,9 +8,10 @@
 //   - a value has gone through D sums one after the other, one per op of the model that it depends on; sums
 //     inside an op are blocked, so their own chains add a constant factor only;
 //   - the magnitudes of a weight gradient's terms, one per token of the batch, are not kept. N terms of
-//   random
-//     sign add up to about sqrt(N) times one of them, so sum|t_i| is about sqrt(N) times the gradient;
-//   - where terms cancel, the size of the other elements of the tensor stands for their magnitude.
+//     random sign add up to about sqrt(N) times one of them, so sum|t_i| is about sqrt(N) times the gradient;
+//   - where terms cancel, the size of the other elements of the tensor stands for their magnitude;
+//   - gradients of queries and keys have gone through the softmax's differences, which cancel: their terms
+//     count four times (compare_sides.cpp).
 //
 // So an element g of a tensor whose elements have root mean square r may differ by rho (|g| + r).
 #pragma once
