@@ -29,11 +29,12 @@ LONG = with_keys(N0, train__steps=1000000, train__global_batch=4)
 
 class FailureTest(unittest.TestCase):
     def check(self, result, codes, *facts, seconds=REFUSAL_SECONDS):
-        """The job ended in time with one of the codes and nothing alive; each fact (a pattern) was printed once."""
+        """The job ended with one of the codes, in time if it failed, and nothing alive; each fact (a pattern) was printed once."""
         self.assertFalse(result.timed_out, result)
         self.assertIn(result.code, codes if isinstance(codes, tuple) else (codes,), result)
         self.assertEqual(result.leftover, [], result)
-        self.assertLess(result.seconds, seconds, result)
+        if result.code != 0:
+            self.assertLess(result.seconds, seconds, result)
         for fact in facts:
             self.assertEqual(len(re.findall(fact, result.output)), 1, f"pattern {fact!r}: {result}")
         self.assertNotRegex(result.output, r"terminate called|Segmentation fault|\*\*\* Process received signal")
