@@ -29,9 +29,8 @@ std::string below(const std::string& section, const std::string& name) {
 }
 
 // Keys of the finished spec that this build does not honour.
-constexpr std::array<const char*, 7> coming_keys = {
-    "parallel.cp", "parallel.ep", "parallel.sequence_parallel", "parallel.zero", "log.tensorboard",
-    "log.trace",   "model.from"};
+constexpr std::array<const char*, 5> coming_keys = {
+    "parallel.cp", "parallel.ep", "parallel.sequence_parallel", "parallel.zero", "model.from"};
 
 int allowed_distance(const std::string& name) {
     return std::max(1, static_cast<int>(name.size()) / 3);

@@ -1,33 +1,10 @@
 #include "tests/multirank/verify/verified_job.h"
 
 #include "config/validate.h"
-#include "core/rng.h"
+#include "tests/multirank/train/token_reader.h"
 #include "train/schedule_rules.h"
 
 namespace escalier::train {
-
-namespace {
-
-// Samples that are a function of their number, with ids of all shards of the vocabulary.
-class Samples final : public data::SampleReader {
- public:
-    std::int64_t seq_len() const override { return 16; }
-    void read(std::int64_t sample, std::int32_t* inputs, std::int32_t* targets) const override {
-        for (std::int64_t t = 0; t < seq_len(); ++t) {
-            if (inputs) inputs[t] = id(sample, t);
-            if (targets) targets[t] = id(sample, t + 1);
-        }
-    }
-    std::int64_t valid_targets(std::int64_t, std::int64_t count) const override { return count * seq_len(); }
-
- private:
-    static std::int32_t id(std::int64_t sample, std::int64_t t) {
-        return static_cast<std::int32_t>(
-            philox(5, static_cast<std::uint64_t>(sample), static_cast<std::uint64_t>(t))[0] % 200);
-    }
-};
-
-}  // namespace
 
 config::JobSpec verified_spec(const std::string& model, const std::vector<std::string>& overrides) {
     const std::string text = "version: 1\nrun: {device: cpu, threads: 1}\nmodel: {" + model +
@@ -43,7 +20,7 @@ config::JobSpec verified_spec(const std::string& model, const std::vector<std::s
 VerifyResult verify_grids(const std::string& model, const std::vector<std::string>& a,
                           const std::vector<std::string>& b, const AssemblyHooks& hooks, std::int64_t steps,
                           bool activations) {
-    const Samples samples;
+    const Tokens samples(16, 200, 5);  // ids of all shards of the vocabulary
     VerifyOptions options;
     options.steps = steps;
     options.activations = activations;
