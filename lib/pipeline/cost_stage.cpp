@@ -33,11 +33,8 @@ struct CostStages::Rank {
 
 class CostStages::OneStage final : public model::Stage {
  public:
-    OneStage(Rank& rank, double forward, double input_gradient, double weight_gradient)
-        : rank_(rank),
-          forward_(forward),
-          input_gradient_(input_gradient),
-          weight_gradient_(weight_gradient) {}
+    OneStage(Rank& rank, int stage, const schedule::Durations& durations)
+        : rank_(rank), stage_(stage), durations_(durations) {}
 
     std::span<const model::Segment> segments(ActionKind) const override { return segments_; }
 
@@ -46,38 +43,21 @@ class CostStages::OneStage final : public model::Stage {
     void run(int segment, const model::StageIo& io) override {
         if (segment == 0) return;
         rank_.count(io.action.kind);
-        rank_.pass(io.action, duration(io.action.kind));
+        rank_.pass(io.action, durations_.of(io.action.kind, stage_));
     }
 
  private:
-    double duration(ActionKind kind) const {
-        switch (kind) {
-            case ActionKind::F:
-                return forward_;
-            case ActionKind::I:
-                return input_gradient_;
-            case ActionKind::W:
-                return weight_gradient_;
-            case ActionKind::B:
-                return input_gradient_ + weight_gradient_;
-        }
-        return 0;
-    }
-
     Rank& rank_;
-    double forward_, input_gradient_, weight_gradient_;
+    int stage_;
+    schedule::Durations durations_;
     std::vector<model::Segment> segments_ = {{model::SegmentType::compute, "nothing"},
                                              {model::SegmentType::compute, "set duration"}};
 };
 
 CostStages::CostStages(const schedule::Program& program, const schedule::Durations& durations, Clock& clock)
     : rank_(new Rank{clock, durations.pair_factor}) {
-    for (const schedule::StageBuffers& chunk : program.chunks) {
-        const auto stage = static_cast<std::size_t>(chunk.stage);
-        stages_.push_back(std::make_unique<OneStage>(*rank_, durations.forward.at(stage),
-                                                     durations.input_gradient.at(stage),
-                                                     durations.weight_gradient.at(stage)));
-    }
+    for (const schedule::StageBuffers& chunk : program.chunks)
+        stages_.push_back(std::make_unique<OneStage>(*rank_, chunk.stage, durations));
 }
 
 CostStages::~CostStages() = default;

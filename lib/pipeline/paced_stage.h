@@ -23,10 +23,9 @@ class PacedStage final : public model::Stage {
     void finish(int segment, const model::StageIo& io) override { inner_.finish(segment, io); }
 
  private:
-    double duration(schedule::ActionKind kind) const;
-
     model::Stage& inner_;
-    double forward_, input_gradient_, weight_gradient_;
+    int stage_;
+    schedule::Durations durations_;
     SleepClock clock_;
     double worked_ = 0;  // of the action under way, in its compute segments
 };

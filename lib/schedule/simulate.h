@@ -19,6 +19,14 @@ struct Durations {
     // communication hides.
     double pair_factor = 1;
 
+    double of(ActionKind kind, int stage) const {
+        const auto at = static_cast<std::size_t>(stage);
+        if (kind == ActionKind::F) return forward[at];
+        if (kind == ActionKind::I) return input_gradient[at];
+        if (kind == ActionKind::W) return weight_gradient[at];
+        return input_gradient[at] + weight_gradient[at];
+    }
+
     static Durations uniform(int stages, double forward, double input_gradient, double weight_gradient,
                              double transfer);
 };

@@ -310,18 +310,7 @@ class Walker {
 Walk walk(const Schedule& schedule, const std::vector<Program>& programs, const Durations& durations,
           WalkOptions options) {
     const auto duration = [&](int, int, const Action& action) {
-        const std::size_t stage = at(action.stage);
-        switch (action.kind) {
-            case ActionKind::F:
-                return durations.forward[stage];
-            case ActionKind::I:
-                return durations.input_gradient[stage];
-            case ActionKind::W:
-                return durations.weight_gradient[stage];
-            case ActionKind::B:
-                break;
-        }
-        return durations.input_gradient[stage] + durations.weight_gradient[stage];
+        return durations.of(action.kind, action.stage);
     };
     return Walker(schedule, programs, duration, durations.transfer, durations.pair_factor, options).run();
 }

@@ -76,16 +76,7 @@ double PlacedModel::transfer(int from_stage, int to_stage) const {
 }
 
 double PlacedModel::duration(ActionKind kind, int stage) const {
-    switch (kind) {
-        case ActionKind::F:
-            return costs.durations.forward[at(stage)];
-        case ActionKind::I:
-            return costs.durations.input_gradient[at(stage)];
-        case ActionKind::W:
-            return costs.durations.weight_gradient[at(stage)];
-        default:
-            return costs.durations.input_gradient[at(stage)] + costs.durations.weight_gradient[at(stage)];
-    }
+    return costs.durations.of(kind, stage);
 }
 
 // Every action of a rank after the first F reaches it; all its F's and I's, then the way of the last I to the
