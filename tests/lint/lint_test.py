@@ -50,7 +50,7 @@ class Lint(unittest.TestCase):
         self.assertIn("1 finding", output)
 
     def test_clean_tree_passes_every_check(self):
-        for check in ("ladder", "mpi", "cuda", "flags", "size", "format", "scripts"):
+        for check in ("ladder", "mpi", "cuda", "flags", "size", "folders", "format", "scripts"):
             code, output = self.lint(check, {})
             self.assertEqual(code, 0, output)
 
@@ -121,6 +121,10 @@ class Lint(unittest.TestCase):
         short = ("void f() {\n" + "    x();\n" * 60 + "}\n") * 5
         code, output = self.lint("size", {"lib/core/short.cpp": short, "lib/core/table.cpp": table})
         self.assertEqual(code, 0, output)
+
+    def test_folder_that_two_tests_may_share(self):
+        self.finds("folders", "tests/unit/data/read_test.cpp",
+                   'const std::string path = ::testing::TempDir() + "run";\n', "test::TempFolder")
 
     def test_unformatted_file(self):
         self.finds("format", "lib/core/bad.cpp", "int   f( ){return 1 ;}\n", "clang-format -i")

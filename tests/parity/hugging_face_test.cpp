@@ -14,6 +14,7 @@
 #include "config/validate.h"
 #include "data/sampler.h"
 #include "tests/harness/multirank_main.h"
+#include "tests/harness/shared_folder.h"
 #include "train/assembly.h"
 #include "train/schedule_rules.h"
 
@@ -36,32 +37,20 @@ class Imported {
  public:
     Imported(const std::string& name, const json& changes) {
         if (test::env().world().rank() == 0) {
-            fs::remove_all(folder_);
-            fs::create_directories(folder_);
-            fs::copy(golden + name, folder_ + "/hf", fs::copy_options::recursive);
-            json config = read_json(folder_ + "/hf/config.json");
+            fs::copy(golden + name, folder_ / "hf", fs::copy_options::recursive);
+            json config = read_json(folder_ / "hf/config.json");
             config.update(changes);
-            std::ofstream(folder_ + "/hf/config.json") << config.dump();
+            std::ofstream(folder_ / "hf/config.json") << config.dump();
             checkpoint::PosixFiles files;
-            checkpoint::import_hf(folder_ + "/hf", folder_ + "/run", {{}, "byte", "test"}, files);
+            checkpoint::import_hf(folder_ / "hf", folder_ / "run", {{}, "byte", "test"}, files);
         }
         test::env().world().barrier("import");
     }
-    ~Imported() {
-        test::env().world().barrier("end of an import");
-        if (test::env().world().rank() == 0) fs::remove_all(folder_);
-    }
 
-    std::string run() const { return folder_ + "/run"; }
+    std::string run() const { return folder_ / "run"; }
 
  private:
-    // The same name on all ranks.
-    static std::string folder() {
-        std::int64_t id = test::env().world().rank() == 0 ? ::getpid() : 0;
-        test::env().world().broadcast(TensorView(&id, DType::u64, {1}), 0, "name of a folder");
-        return fs::temp_directory_path().string() + "/hugging_face_test." + std::to_string(id);
-    }
-    const std::string folder_ = folder();
+    const test::SharedFolder folder_;
 };
 
 void expect_loss(const std::string& name, const json& changes, const std::vector<double>& losses, int tp,

@@ -1,8 +1,5 @@
 #include "tests/multirank/checkpoint/saved_model.h"
 
-#include <unistd.h>
-
-#include <filesystem>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -12,20 +9,6 @@
 namespace escalier::multirank {
 
 using checkpoint::StateKind;
-
-SharedFolder::SharedFolder(const std::string& name) {
-    comm::Communicator& world = test::env().world();
-    int process = static_cast<int>(::getpid());
-    world.broadcast(TensorView(&process, DType::i32, {1}), 0, "name of the folder");
-    path_ = ::testing::TempDir() + name + "." + std::to_string(process);
-    if (world.rank() == 0) std::filesystem::create_directories(path_);
-    world.barrier("folder made");
-}
-
-SharedFolder::~SharedFolder() {
-    test::env().world().barrier("folder used");
-    if (test::env().world().rank() == 0) std::filesystem::remove_all(path_);
-}
 
 SavedModel::SavedModel(const std::string& name, const parallel::Grid& grid, std::uint64_t seed,
                        const config::CheckpointConfig& config)

@@ -10,17 +10,6 @@
 
 namespace escalier::multirank {
 
-// A folder for all ranks, named by rank 0's process, that goes with its owner.
-class SharedFolder {
- public:
-    explicit SharedFolder(const std::string& name);
-    ~SharedFolder();
-    const std::string& path() const { return path_; }
-
- private:
-    std::string path_;
-};
-
 class SavedModel {
  public:
     // Collective over the world. Weights are the initial ones for `seed`, moments functions of them, of the

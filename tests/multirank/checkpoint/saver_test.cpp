@@ -10,6 +10,7 @@
 #include "checkpoint/run_folder.h"
 #include "checkpoint/verify.h"
 #include "tests/harness/multirank_env.h"
+#include "tests/harness/shared_folder.h"
 #include "tests/multirank/checkpoint/saved_model.h"
 
 namespace escalier::multirank {
@@ -29,7 +30,7 @@ config::CheckpointConfig saving(bool async) {
 class SaverOnGrids : public ::testing::TestWithParam<std::string> {
  protected:
     comm::Communicator& world_ = test::env().world();
-    SharedFolder folder_{"saver_test"};
+    test::SharedFolder folder_;
     checkpoint::PosixFiles files_;
     const std::string& run() const { return folder_.path(); }
     std::string step(std::int64_t number) const {

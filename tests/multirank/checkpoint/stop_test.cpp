@@ -10,6 +10,7 @@
 #include "checkpoint/run_folder.h"
 #include "checkpoint/saver.h"
 #include "tests/harness/multirank_env.h"
+#include "tests/harness/shared_folder.h"
 #include "tests/harness/stopping_files.h"
 #include "tests/multirank/checkpoint/saved_model.h"
 
@@ -83,7 +84,7 @@ class TinyState {
 class StoppedSaves : public ::testing::Test {
  protected:
     comm::Communicator& world_ = test::env().world();
-    SharedFolder folder_{"stop_test"};
+    test::SharedFolder folder_;
     const std::string run_ = folder_.path() + "/run";
     const std::string limbo_ = folder_.path() + "/limbo." + std::to_string(world_.rank());
 

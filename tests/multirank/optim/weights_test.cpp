@@ -1,11 +1,8 @@
 // Saving and loading weights on every grid of the ranks at hand.
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "checkpoint/weights.h"
+#include <gtest/gtest.h>
 #include "tests/harness/multirank_env.h"
+#include "tests/harness/shared_folder.h"
 #include "tests/multirank/optim/grid_model.h"
 
 namespace escalier::multirank {
@@ -13,24 +10,7 @@ namespace {
 
 class WeightsOnGrids : public ::testing::TestWithParam<std::string> {
  protected:
-    // One folder for the whole job, named by rank 0's process.
-    WeightsOnGrids() {
-        int process = static_cast<int>(::getpid());
-        world_.broadcast(TensorView(&process, DType::i32, {1}), 0, "name of the folder");
-        folder_ = ::testing::TempDir() + "weights_grid_test." + std::to_string(process);
-        if (world_.rank() == 0) std::filesystem::create_directories(folder_);
-        world_.barrier("folder made");
-    }
-    ~WeightsOnGrids() override {
-        world_.barrier("folder used");
-        if (world_.rank() == 0) std::filesystem::remove_all(folder_);
-    }
-
-    std::string file(const std::string& name) const { return folder_ + "/" + name + ".safetensors"; }
-    static std::string bytes_of(const std::string& path) {
-        std::ifstream stream(path, std::ios::binary);
-        return {std::istreambuf_iterator<char>(stream), {}};
-    }
+    std::string file(const std::string& name) const { return folder_ / (name + ".safetensors"); }
     void save(GridModel& model, const std::string& path) {
         checkpoint::save_weights(path, model.parameters, model.groups, *model.device,
                                  {{checkpoint::model_metadata_key, "a model"}});
@@ -58,17 +38,17 @@ class WeightsOnGrids : public ::testing::TestWithParam<std::string> {
     }
 
     comm::Communicator& world_ = test::env().world();
-    std::string folder_;
+    test::SharedFolder folder_;
 };
 
 TEST_P(WeightsOnGrids, TheFileDoesNotDependOnTheGrid) {
     save_whole(small_model(GetParam()), file("whole"));
-    const std::string expected = bytes_of(file("whole"));
+    const std::string expected = test::TempFolder::bytes_of(file("whole"));
     EXPECT_GT(expected.size(), 100'000u);
     for (const parallel::Grid& grid : grids_of(world_.size())) {
         GridModel model(small_model(GetParam()), grid, world_);
         save(model, file(grid.text()));
-        EXPECT_TRUE(bytes_of(file(grid.text())) == expected) << grid.text();
+        EXPECT_TRUE(test::TempFolder::bytes_of(file(grid.text())) == expected) << grid.text();
     }
 }
 
@@ -146,7 +126,7 @@ TEST_P(WeightsOnGrids, AWriteFailureIsThrownOnRankZeroAndHangsNobody) {
         GridModel model(small_model(GetParam()), grid, world_);
         bool failed = false;
         try {
-            save(model, folder_ + "/absent/w.safetensors");
+            save(model, folder_ / "absent/w.safetensors");
         } catch (const IoError& error) {
             failed = error.code() == ExitCode::write_failed;
             world_.barrier("weights saved");

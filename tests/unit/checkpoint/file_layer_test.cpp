@@ -5,14 +5,14 @@
 
 #include "checkpoint/file_hash.h"
 #include "core/error.h"
-#include "tests/unit/checkpoint/temp_folder.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::checkpoint {
 namespace {
 
 class FileLayerTest : public ::testing::Test {
  protected:
-    TempFolder folder_{"file_layer_test"};
+    test::TempFolder folder_;
     PosixFiles files_;
 
     template <class Action>
@@ -29,12 +29,12 @@ class FileLayerTest : public ::testing::Test {
 
 TEST_F(FileLayerTest, WritesWhatItIsGiven) {
     const std::string path = folder_ / "file";
-    TempFolder::put(path, "what was there before, which is longer");
+    test::TempFolder::put(path, "what was there before, which is longer");
     const std::unique_ptr<OutputFile> file = files_.create(path);
     file->write("abc", 3);
     file->write("defg", 4);
     file->sync();
-    EXPECT_EQ(TempFolder::bytes_of(path), "abcdefg");
+    EXPECT_EQ(test::TempFolder::bytes_of(path), "abcdefg");
 }
 
 // Around the size from which the system's cache is passed by, in parts that fit no block.
@@ -47,7 +47,7 @@ TEST_F(FileLayerTest, LargeFilesAreWhole) {
         for (std::size_t at = 0; at < bytes; at += 1'000'003)
             file->write(text.data() + at, std::min<std::size_t>(1'000'003, bytes - at));
         file->sync();
-        EXPECT_TRUE(TempFolder::bytes_of(path) == text) << bytes;
+        EXPECT_TRUE(test::TempFolder::bytes_of(path) == text) << bytes;
     }
 }
 
@@ -99,7 +99,7 @@ TEST_F(FileLayerTest, EveryOperationNamesWhatItCouldNotDo) {
               0u);
     EXPECT_EQ(refusal([&] { files_.sync_directory(absent); }).find(absent + ": cannot be opened"), 0u);
     EXPECT_EQ(refusal([&] { files_.remove_file(absent); }).find(absent + ": cannot be removed"), 0u);
-    TempFolder::put(folder_ / "file", "");
+    test::TempFolder::put(folder_ / "file", "");
     EXPECT_EQ(refusal([&] {
                   files_.remove_directory(folder_.path());
               }).find(folder_.path() + ": cannot be removed: Directory not empty"),
@@ -110,8 +110,8 @@ TEST_F(FileLayerTest, EveryOperationNamesWhatItCouldNotDo) {
 TEST_F(FileLayerTest, TwoFoldersChangePlaces) {
     files_.make_directory(folder_ / "a");
     files_.make_directory(folder_ / "b");
-    TempFolder::put(folder_ / "a/of_a", "");
-    TempFolder::put(folder_ / "b/of_b", "");
+    test::TempFolder::put(folder_ / "a/of_a", "");
+    test::TempFolder::put(folder_ / "b/of_b", "");
     ASSERT_TRUE(files_.exchange(folder_ / "a", folder_ / "b"));
     EXPECT_TRUE(std::filesystem::exists(folder_ / "a/of_b"));
     EXPECT_TRUE(std::filesystem::exists(folder_ / "b/of_a"));
@@ -119,8 +119,8 @@ TEST_F(FileLayerTest, TwoFoldersChangePlaces) {
 
 TEST_F(FileLayerTest, ATreeIsRemovedWithoutFollowingLinks) {
     std::filesystem::create_directories(folder_ / "tree/inner");
-    TempFolder::put(folder_ / "tree/inner/file", "x");
-    TempFolder::put(folder_ / "outside", "x");
+    test::TempFolder::put(folder_ / "tree/inner/file", "x");
+    test::TempFolder::put(folder_ / "outside", "x");
     std::filesystem::create_symlink(folder_ / "outside", folder_ / "tree/link");
     std::filesystem::create_directory_symlink(folder_.path(), folder_ / "tree/inner/folder_link");
     remove_tree(files_, folder_ / "tree");
@@ -134,14 +134,14 @@ TEST_F(FileLayerTest, HashesAsTheToolOfThatNameDoes) {
     EXPECT_EQ(empty.hex(), "99aa06d3014798d86001c324468d497f");
     const std::string path = folder_ / "file";
     std::string bytes(3'000'000, 'a');
-    TempFolder::put(path, bytes);
+    test::TempFolder::put(path, bytes);
     FileHash pieces;
     pieces.add(bytes.data(), 1);
     pieces.add(bytes.data(), 999'999);
     pieces.add(bytes.data(), 2'000'000);
     EXPECT_EQ(hash_of_file(path), pieces.hex());
     bytes[2'999'999] = 'b';
-    TempFolder::put(path, bytes);
+    test::TempFolder::put(path, bytes);
     EXPECT_NE(hash_of_file(path), pieces.hex());
     EXPECT_THROW(hash_of_file(folder_ / "absent"), IoError);
 }

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/hf_config.h"
-#include "tests/unit/checkpoint/temp_folder.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::checkpoint {
 namespace {
@@ -20,10 +20,10 @@ using nlohmann::json;
 const std::string golden = GOLDEN_DIR "/hf/";
 
 std::string read(const std::string& path) {
-    return TempFolder::bytes_of(path);
+    return test::TempFolder::bytes_of(path);
 }
 void write(const std::string& path, const std::string& bytes) {
-    TempFolder::put(path, bytes);
+    test::TempFolder::put(path, bytes);
 }
 std::string file_of(const json& header, const std::string& data) {
     const std::string text = header.dump();
@@ -81,7 +81,7 @@ class HfFolderTest : public ::testing::Test {
         }
     }
 
-    const TempFolder temporary_{"hf_folder_test"};
+    const test::TempFolder temporary_;
     const std::string folder_ = temporary_ / "model";
 };
 

@@ -14,7 +14,7 @@
 #include "checkpoint/run_folder.h"
 #include "config/load.h"
 #include "tests/harness/stopping_files.h"
-#include "tests/unit/checkpoint/temp_folder.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::checkpoint {
 namespace {
@@ -25,7 +25,7 @@ using nlohmann::json;
 const std::string golden = GOLDEN_DIR "/hf/";
 
 std::string read(const std::string& path) {
-    return TempFolder::bytes_of(path);
+    return test::TempFolder::bytes_of(path);
 }
 
 // The bytes of every tensor of a folder's files, under the names that stand there.
@@ -64,7 +64,7 @@ class HfRoundTripTest : public ::testing::Test {
     }
 
     PosixFiles files_;
-    const TempFolder temporary_{"hf_round_trip_test"};
+    const test::TempFolder temporary_;
     const std::string folder_ = temporary_.path();
 };
 
@@ -146,8 +146,8 @@ TEST_F(HfRoundTripTest, TiedWeightsOnce) {
 
 TEST_F(HfRoundTripTest, TheImportIsACheckpointOfWeightsAlone) {
     fs::copy(golden + "llama3", folder_ + "/hf");
-    TempFolder::put(folder_ + "/hf/tokenizer.json", "{}");
-    TempFolder::put(folder_ + "/hf/notes.txt", "not a file of the model");
+    test::TempFolder::put(folder_ + "/hf/tokenizer.json", "{}");
+    test::TempFolder::put(folder_ + "/hf/notes.txt", "not a file of the model");
     const HfImportResult run = import(folder_ + "/hf", "run");
     EXPECT_EQ(run.step_directory, folder_ + "/run/step_00000000");
     EXPECT_EQ(newest_checkpoint(folder_ + "/run").directory, run.step_directory);
@@ -170,7 +170,7 @@ TEST_F(HfRoundTripTest, TheImportIsACheckpointOfWeightsAlone) {
 
 TEST_F(HfRoundTripTest, WhatIsCarriedAlongIsHashed) {
     fs::copy(golden + "llama3", folder_ + "/hf");
-    TempFolder::put(folder_ + "/hf/tokenizer.json", "{}");
+    test::TempFolder::put(folder_ + "/hf/tokenizer.json", "{}");
     const std::string step = import(folder_ + "/hf", "run").step_directory;
     const CheckpointReader reader(step);
     const std::vector<ManifestFile>& files = reader.manifest().files;
@@ -181,9 +181,9 @@ TEST_F(HfRoundTripTest, WhatIsCarriedAlongIsHashed) {
     EXPECT_EQ(tokenizer->bytes, 2u);
     const auto index = static_cast<std::size_t>(tokenizer - files.begin());
     EXPECT_NO_THROW(reader.verify_file(index));
-    TempFolder::put(step + "/hf/tokenizer.json", "[]");
+    test::TempFolder::put(step + "/hf/tokenizer.json", "[]");
     EXPECT_THROW(reader.verify_file(index), DataError);
-    TempFolder::put(step + "/hf/tokenizer.json", "{ }");
+    test::TempFolder::put(step + "/hf/tokenizer.json", "{ }");
     EXPECT_THROW(CheckpointReader{step}, DataError) << "another size";
     fs::remove(step + "/hf/tokenizer.json");
     EXPECT_THROW(CheckpointReader{step}, DataError) << "absent";

@@ -2,9 +2,9 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/verify.h"
 #include "tests/harness/count_allocations.h"
+#include "tests/harness/temp_folder.h"
 #include "tests/unit/checkpoint/other_memory.h"
 #include "tests/unit/checkpoint/small_checkpoint.h"
-#include "tests/unit/checkpoint/temp_folder.h"
 
 namespace escalier::checkpoint {
 namespace {
@@ -66,7 +66,7 @@ std::int64_t held_by_loading(const std::string& step, device::Device& device, co
 }
 
 TEST(LoadingMemory, IsTheStateAndOneTensorAtMost) {
-    const TempFolder folder("loading_memory_test");
+    const test::TempFolder folder;
     const std::string step = write_large_checkpoint(folder.path());
     const std::unique_ptr<device::Device> cpu = device::make_cpu_device();
     OtherMemory other;
@@ -81,7 +81,7 @@ TEST(LoadingMemory, IsTheStateAndOneTensorAtMost) {
 }
 
 TEST(LoadingMemory, OfCheckingAFileIsOneBuffer) {
-    const TempFolder folder("loading_memory_test");
+    const test::TempFolder folder;
     const CheckpointReader reader(write_large_checkpoint(folder.path()));
     test::start_peak();
     for (std::size_t i = 0; i < reader.manifest().files.size(); ++i) reader.verify_file(i);

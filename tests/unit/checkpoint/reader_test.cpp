@@ -4,15 +4,15 @@
 
 #include "checkpoint/run_folder.h"
 #include "core/error.h"
+#include "tests/harness/temp_folder.h"
 #include "tests/unit/checkpoint/small_checkpoint.h"
-#include "tests/unit/checkpoint/temp_folder.h"
 
 namespace escalier::checkpoint {
 namespace {
 
 class ReaderTest : public ::testing::Test {
  protected:
-    TempFolder folder_{"reader_test"};
+    test::TempFolder folder_;
     PosixFiles files_;
     const std::string step_ = write_small_checkpoint(files_, folder_.path(), 7);
 
@@ -36,9 +36,9 @@ class ReaderTest : public ::testing::Test {
     }
     void change_manifest(const std::string& pointer, const nlohmann::json& value) const {
         const std::string path = step_ + "/" + manifest_name;
-        nlohmann::json root = nlohmann::json::parse(TempFolder::bytes_of(path));
+        nlohmann::json root = nlohmann::json::parse(test::TempFolder::bytes_of(path));
         root[nlohmann::json::json_pointer(pointer)] = value;
-        TempFolder::put(path, root.dump());
+        test::TempFolder::put(path, root.dump());
     }
 };
 
@@ -82,15 +82,15 @@ TEST_F(ReaderTest, AFlippedBitAnywhereShowsInTheHash) {
     for (std::size_t file = 0; file < 5; ++file) {
         whole.verify_file(file);
         const std::string path = step_ + "/" + whole.manifest().files[file].name;
-        const std::string bytes = TempFolder::bytes_of(path);
+        const std::string bytes = test::TempFolder::bytes_of(path);
         for (std::size_t at = 0; at < bytes.size(); ++at) {
             std::string flipped = bytes;
             flipped[at] = static_cast<char>(flipped[at] ^ 1 << at % 8);
-            TempFolder::put(path, flipped);
+            test::TempFolder::put(path, flipped);
             const std::string message = damage([&] { whole.verify_file(file); });
             EXPECT_EQ(message.find(path + ": its hash (XXH3_128) is "), 0u) << message;
         }
-        TempFolder::put(path, bytes);
+        test::TempFolder::put(path, bytes);
         whole.verify_file(file);
     }
 }
@@ -99,10 +99,10 @@ TEST_F(ReaderTest, FilesThatAreMissingCutOrLongerAreNamed) {
     const Manifest manifest = read_manifest(step_);
     for (const ManifestFile& file : manifest.files) {
         const std::string path = step_ + "/" + file.name;
-        const std::string bytes = TempFolder::bytes_of(path);
+        const std::string bytes = test::TempFolder::bytes_of(path);
         for (const std::string& other :
              {bytes.substr(0, bytes.size() - 1), bytes.substr(0, 1), std::string(), bytes + "x"}) {
-            TempFolder::put(path, other);
+            test::TempFolder::put(path, other);
             const std::string message = damage([&] { CheckpointReader reader(step_); });
             EXPECT_EQ(message.find(path + ": has " + std::to_string(other.size()) + " bytes, but " +
                                    std::to_string(bytes.size()) + " by the manifest"),
@@ -114,7 +114,7 @@ TEST_F(ReaderTest, FilesThatAreMissingCutOrLongerAreNamed) {
         std::filesystem::create_directory(path);
         EXPECT_NE(damage([&] { CheckpointReader reader(step_); }), "none");
         std::filesystem::remove(path);
-        TempFolder::put(path, bytes);
+        test::TempFolder::put(path, bytes);
     }
     read_all();
 }
@@ -143,13 +143,13 @@ TEST_F(ReaderTest, AFileThatHoldsOtherThanTheManifestSaysIsRefused) {
     read_all();
     // The same bytes, but the header says another type.
     const std::string path = step_ + "/weights-00000.safetensors";
-    std::string bytes = TempFolder::bytes_of(path);
+    std::string bytes = test::TempFolder::bytes_of(path);
     bytes.replace(bytes.find("F32"), 3, "I32");
-    TempFolder::put(path, bytes);
+    test::TempFolder::put(path, bytes);
     EXPECT_NE(damage([&] { read_all(); }).find(" is I32 ["), std::string::npos);
     bytes.replace(bytes.find("I32"), 3, "F32");
     bytes[8] = 'x';
-    TempFolder::put(path, bytes);
+    test::TempFolder::put(path, bytes);
     EXPECT_NE(damage([&] { read_all(); }).find("the header is not a JSON object"), std::string::npos);
 }
 

@@ -2,21 +2,21 @@
 
 #include "checkpoint/retention.h"
 #include "core/error.h"
+#include "tests/harness/temp_folder.h"
 #include "tests/unit/checkpoint/small_checkpoint.h"
-#include "tests/unit/checkpoint/temp_folder.h"
 
 namespace escalier::checkpoint {
 namespace {
 
 class RunFolderTest : public ::testing::Test {
  protected:
-    TempFolder folder_{"run_folder_test"};
+    test::TempFolder folder_;
     PosixFiles files_;
     const std::string& run_ = folder_.path();
 
     void save(std::int64_t step) { write_small_checkpoint(files_, run_, step); }
     void damage(std::int64_t step) {
-        TempFolder::put(run_ + "/" + step_directory_name(step) + "/weights-00000.safetensors", "short");
+        test::TempFolder::put(run_ + "/" + step_directory_name(step) + "/weights-00000.safetensors", "short");
     }
     std::string newest(const std::string& reason = "", std::size_t warnings = 0) {
         const Choice choice = newest_checkpoint(run_);
@@ -51,7 +51,7 @@ TEST_F(RunFolderTest, WithoutAWholeOneThereTheHighestWholeStepIsTaken) {
     std::filesystem::remove(run_ + "/latest");
     EXPECT_EQ(newest("for there is no " + run_ + "/latest", 1), "step_00000004");
     for (const char* text : {"step_00000099\n", "../step_00000003\n", "", "\n"}) {
-        TempFolder::put(run_ + "/latest", text);
+        test::TempFolder::put(run_ + "/latest", text);
         EXPECT_EQ(newest("the newest whole one", 2), "step_00000004") << text;
     }
     damage(3);
@@ -100,7 +100,7 @@ TEST_F(RunFolderTest, ListsByStepWithWhatIsWrong) {
     std::filesystem::copy(run_ + "/step_00000003", run_ + "/step_00000006");
     std::filesystem::create_directory(run_ + "/step_00000007.tmp");
     std::filesystem::create_directory(run_ + "/step_00000008");
-    TempFolder::put(run_ + "/step_00000009", "a file");
+    test::TempFolder::put(run_ + "/step_00000009", "a file");
     const std::vector<CheckpointEntry> entries = list_checkpoints(run_);
     ASSERT_EQ(entries.size(), 6u);
     const std::vector<std::pair<std::int64_t, std::string>> expected = {{3, ""},
@@ -123,7 +123,7 @@ TEST_F(RunFolderTest, LeftoversGoAndNothingElse) {
          {"step_00000007.tmp", ".trash-step_00000001", "hf", "step_x.tmp", "step_00000008"})
         std::filesystem::create_directories(folder_ / (std::string(name) + "/inner"));
     for (const char* name : {"latest.tmp", "metrics.jsonl", "weights.tmp"})
-        TempFolder::put(folder_ / name, "x");
+        test::TempFolder::put(folder_ / name, "x");
     remove_leftovers(files_, run_);
     for (const char* name : {"step_00000007.tmp", ".trash-step_00000001", "latest.tmp"})
         EXPECT_FALSE(std::filesystem::exists(folder_ / name)) << name;

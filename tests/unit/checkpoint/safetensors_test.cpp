@@ -9,19 +9,15 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/harness/temp_folder.h"
+
 namespace escalier::checkpoint {
 namespace {
 
 class SafetensorsTest : public ::testing::Test {
  protected:
-    SafetensorsTest() { std::filesystem::create_directories(folder_); }
-    ~SafetensorsTest() override { std::filesystem::remove_all(folder_); }
-
-    void write_bytes(const std::string& bytes) { std::ofstream(path_, std::ios::binary) << bytes; }
-    std::string read_bytes() const {
-        std::ifstream file(path_, std::ios::binary);
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
+    void write_bytes(const std::string& bytes) { test::TempFolder::put(path_, bytes); }
+    std::string read_bytes() const { return test::TempFolder::bytes_of(path_); }
     static std::string with_header(const std::string& header, const std::string& data) {
         const std::uint64_t length = header.size();
         return std::string(reinterpret_cast<const char*>(&length), 8) + header + data;
@@ -42,7 +38,8 @@ class SafetensorsTest : public ::testing::Test {
         EXPECT_NE(refusal().find(reason), std::string::npos) << refusal() << "\nexpected: " << reason;
     }
 
-    const std::string folder_ = ::testing::TempDir() + "safetensors_test." + std::to_string(::getpid());
+    const test::TempFolder temporary_;
+    const std::string folder_ = temporary_.path();
     const std::string path_ = folder_ + "/w.safetensors";
 };
 

@@ -7,22 +7,22 @@
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "tests/harness/stopping_files.h"
-#include "tests/unit/checkpoint/temp_folder.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::checkpoint {
 namespace {
 
 class WriteCheckpointTest : public ::testing::Test {
  protected:
-    TempFolder folder_{"write_checkpoint_test"};
+    test::TempFolder folder_;
     const std::string run_ = folder_ / "run", assets_ = folder_ / "assets",
                       weights_ = folder_ / "w.safetensors";
 
     WriteCheckpointTest() {
         for (const std::string& name : {run_, assets_, folder_ / "limbo"})
             std::filesystem::create_directory(name);
-        TempFolder::put(assets_ + "/tokenizer.json", "{}");
-        TempFolder::put(assets_ + "/merges.txt", std::string(3'000'000, 'm'));
+        test::TempFolder::put(assets_ + "/tokenizer.json", "{}");
+        test::TempFolder::put(assets_ + "/merges.txt", std::string(3'000'000, 'm'));
         std::filesystem::create_directory(assets_ + "/folder");
         write_weights(1.5f);
     }
@@ -43,7 +43,7 @@ class WriteCheckpointTest : public ::testing::Test {
         for (std::size_t file = 0; file < reader.manifest().files.size(); ++file) reader.verify_file(file);
         std::vector<float> a(6);
         reader.tensors(StateKind::weight).read_box("a.weight", {{0, 0}, {2, 3}}, false, a.data());
-        EXPECT_EQ(TempFolder::bytes_of(reader.assets_directory() + "/merges.txt").size(), 3'000'000u);
+        EXPECT_EQ(test::TempFolder::bytes_of(reader.assets_directory() + "/merges.txt").size(), 3'000'000u);
         EXPECT_TRUE(std::filesystem::exists(reader.assets_directory() + "/tokenizer.json"));
         EXPECT_TRUE(reader.tensors(StateKind::exp_avg).tensors().empty());
         return a == std::vector<float>{1, 2, 3, 4, 5, 6} && reader.manifest().run.optimizer == "none";

@@ -13,6 +13,7 @@
 #include "apps/escalier/print_config_command.h"
 #include "apps/escalier/schema_command.h"
 #include "config_test_support.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::config {
 namespace {
@@ -21,13 +22,6 @@ using namespace testing;
 
 class Commands : public ::testing::Test {
  protected:
-    void SetUp() override {
-        path_ = (std::filesystem::temp_directory_path() /
-                 ("escalier_job_" + std::to_string(::getpid()) + ".yaml"))
-                    .string();
-    }
-    void TearDown() override { std::filesystem::remove(path_); }
-
     // Writes the job and runs "COMMAND JOB arguments…"; what it printed.
     std::string run(const std::string& command, const std::string& job,
                     std::vector<std::string> arguments = {}) {
@@ -55,7 +49,8 @@ class Commands : public ::testing::Test {
         return out.str();
     }
 
-    std::string path_;
+    const test::TempFolder folder_;
+    const std::string path_ = folder_ / "job.yaml";
 };
 
 TEST_F(Commands, CheckShowsGridStagesAndBatch) {

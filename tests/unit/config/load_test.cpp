@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "config_test_support.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::config {
 namespace {
@@ -113,13 +114,8 @@ TEST(Load, OriginsSayWhereValuesCameFrom) {
 
 class JobFiles : public ::testing::Test {
  protected:
-    void SetUp() override {
-        folder_ = std::filesystem::temp_directory_path() / ("escalier_config_" + std::to_string(::getpid()));
-        std::filesystem::create_directories(folder_);
-    }
-    void TearDown() override { std::filesystem::remove_all(folder_); }
-    std::string path(const std::string& name) const { return (folder_ / name).string(); }
-    std::filesystem::path folder_;
+    std::string path(const std::string& name) const { return folder_ / name; }
+    const test::TempFolder folder_;
 };
 
 TEST_F(JobFiles, TextComesBackAsItStands) {
@@ -140,7 +136,7 @@ TEST_F(JobFiles, MissingFileIsMissingInput) {
 }
 
 TEST_F(JobFiles, FolderIsAUsageError) {
-    EXPECT_TRUE(contains(message_of([&] { read_job_file(folder_.string()); }),
+    EXPECT_TRUE(contains(message_of([&] { read_job_file(folder_.path()); }),
                          "is a folder; give the YAML file in it"));
 }
 

@@ -9,18 +9,14 @@
 #include <string>
 
 #include "core/error.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier {
 namespace {
 
 class MappedFileTest : public ::testing::Test {
  protected:
-    MappedFileTest() {
-        std::string name = (std::filesystem::temp_directory_path() / "escalier_map_XXXXXX").string();
-        folder_ = ::mkdtemp(name.data());
-    }
-    ~MappedFileTest() override { std::filesystem::remove_all(folder_); }
-    std::string path(const std::string& name) const { return folder_ + "/" + name; }
+    std::string path(const std::string& name) const { return folder_ / name; }
     void expect_refused(const std::string& file) const {
         try {
             const MappedFile mapped(file);
@@ -31,7 +27,7 @@ class MappedFileTest : public ::testing::Test {
         }
     }
 
-    std::string folder_;
+    const test::TempFolder folder_;
 };
 
 TEST_F(MappedFileTest, HoldsTheBytesOfAFileAndOfALinkToIt) {
@@ -50,7 +46,7 @@ TEST_F(MappedFileTest, RefusesWhatIsNoPlainFile) {
     ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
     std::filesystem::create_symlink("pipe", path("link"));
     for (const std::string& file :
-         {path("pipe"), path("link"), path("absent"), folder_, std::string("/dev/null")})
+         {path("pipe"), path("link"), path("absent"), folder_.path(), std::string("/dev/null")})
         expect_refused(file);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier {
 namespace {
@@ -17,12 +18,7 @@ namespace fs = std::filesystem;
 
 class WriteTargetTest : public ::testing::Test {
  protected:
-    WriteTargetTest() {
-        std::string name = (fs::temp_directory_path() / "escalier_target_XXXXXX").string();
-        folder_ = ::mkdtemp(name.data());
-    }
-    ~WriteTargetTest() override { fs::remove_all(folder_); }
-    std::string path(const std::string& name) const { return folder_ + "/" + name; }
+    std::string path(const std::string& name) const { return folder_ / name; }
     void expect_refused(const std::string& file) const {
         try {
             write_target(file);
@@ -33,7 +29,7 @@ class WriteTargetTest : public ::testing::Test {
         }
     }
 
-    std::string folder_;
+    const test::TempFolder folder_;
 };
 
 TEST_F(WriteTargetTest, IsThePathItselfWithoutALink) {
@@ -57,8 +53,8 @@ TEST_F(WriteTargetTest, RefusesWhatIsNoPlainFile) {
     ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
     fs::create_symlink("/dev/null", path("device"));
     fs::create_symlink("circle", path("circle"));
-    for (const std::string& file :
-         {path("pipe"), path("device"), path("circle"), folder_, std::string("/dev/null"), std::string()})
+    for (const std::string& file : {path("pipe"), path("device"), path("circle"), folder_.path(),
+                                    std::string("/dev/null"), std::string()})
         expect_refused(file);
 }
 

@@ -197,11 +197,11 @@ TEST_F(CorpusTest, ManyReadersNeedNoWritableFolder) {
     write_ids("d0.bin", d0());
     std::set<std::string> before, after;
     const auto list = [&](std::set<std::string>& names) {
-        for (const auto& entry : std::filesystem::directory_iterator(folder_))
+        for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
             names.insert(entry.path().string());
     };
     list(before);
-    ::chmod(folder_.c_str(), 0555);
+    ::chmod(folder_.path().c_str(), 0555);
     std::vector<Ids> seen(8);
     std::vector<std::thread> readers;
     for (Ids& mine : seen)
@@ -218,7 +218,7 @@ TEST_F(CorpusTest, ManyReadersNeedNoWritableFolder) {
             }
         });
     for (std::thread& reader : readers) reader.join();
-    ::chmod(folder_.c_str(), 0755);
+    ::chmod(folder_.path().c_str(), 0755);
     list(after);
     EXPECT_EQ(before, after);
     for (const Ids& mine : seen) EXPECT_EQ(mine, seen[0]);

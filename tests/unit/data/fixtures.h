@@ -14,18 +14,13 @@
 
 #include "core/error.h"
 #include "data/sampler.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::data {
 
 class DataTest : public ::testing::Test {
  protected:
-    DataTest() {
-        std::string name = (std::filesystem::temp_directory_path() / "escalier_data_XXXXXX").string();
-        folder_ = ::mkdtemp(name.data());
-    }
-    ~DataTest() override { std::filesystem::remove_all(folder_); }
-
-    std::string path(const std::string& name) const { return (folder_ / name).string(); }
+    std::string path(const std::string& name) const { return folder_ / name; }
     std::string write_bytes(const std::string& name, const std::string& bytes) const {
         std::ofstream(path(name), std::ios::binary) << bytes;
         return path(name);
@@ -93,7 +88,7 @@ class DataTest : public ::testing::Test {
         return ids;
     }
 
-    std::filesystem::path folder_;
+    const test::TempFolder folder_;
 };
 
 // The message of the Error that `body` throws, checked for its exit code; fails the test when it throws none.

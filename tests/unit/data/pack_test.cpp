@@ -47,7 +47,7 @@ class PackTest : public DataTest {
     }
     std::vector<std::string> names() const {
         std::vector<std::string> all;
-        for (const auto& entry : std::filesystem::directory_iterator(folder_))
+        for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
             all.push_back(entry.path().filename().string());
         std::sort(all.begin(), all.end());
         return all;

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::report {
 namespace {
@@ -42,10 +43,8 @@ TEST(EventFile, WhatIsNotFiniteIsLeftOut) {
 }
 
 TEST(EventFile, FilesOfOneSecondAreTwoAndALaterOneSaysWhereItGoesOn) {
-    const std::string folder = ::testing::TempDir() + "event_files";
-    std::filesystem::remove_all(folder);
-    std::filesystem::create_directories(folder);
-    EventFile first(folder, 1), second(folder, 7);
+    const test::TempFolder folder;
+    EventFile first(folder.path(), 1), second(folder.path(), 7);
     EXPECT_NE(first.path(), second.path());
     const auto bytes = [](const EventFile& file) {
         std::ifstream in(file.path(), std::ios::binary);
@@ -60,7 +59,7 @@ TEST(EventFile, FilesOfOneSecondAreTwoAndALaterOneSaysWhereItGoesOn) {
 
 TEST(EventFile, AFolderThatIsNotThereIsAWriteErrorThatNamesTheFile) {
     try {
-        EventFile(::testing::TempDir() + "no/such/folder", 1);
+        EventFile(test::TempFolder() / "no/such/folder", 1);
         FAIL();
     } catch (const IoError& error) {
         EXPECT_EQ(error.code(), ExitCode::write_failed);

@@ -14,6 +14,7 @@
 #include "report/markup.h"
 #include "report/page.h"
 #include "report/watch_text.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::report {
 namespace {
@@ -81,15 +82,15 @@ TEST(RunData, WhatIsNestedBeyondReasonIsLeftOut) {
 
 class Folder : public ::testing::Test {
  protected:
-    void SetUp() override {
-        path_ = ::testing::TempDir() + "run_data";
-        std::filesystem::remove_all(path_);
-        std::filesystem::create_directories(path_);
-    }
     void append(const std::string& name, const std::string& text) const {
         std::ofstream(path_ + "/" + name, std::ios::app) << text;
     }
-    std::string path_;
+
+ private:
+    const test::TempFolder folder_;
+
+ protected:
+    const std::string path_ = folder_.path();
 };
 
 TEST_F(Folder, AReaderFollowsWholeLinesOfAGrowingFile) {
@@ -173,7 +174,8 @@ TEST_F(Folder, APageIsMadeOfWhateverIsThere) {
     append("metrics.jsonl", start_line(1, "null") + "\n");
     append("run.json", "{");
     const std::string page = html_page(read_run_folder(path_ + "/"));
-    EXPECT_NE(page.find("<h1>run_data</h1>"), std::string::npos);
+    EXPECT_NE(page.find("<h1>" + std::filesystem::path(path_).filename().string() + "</h1>"),
+              std::string::npos);
     EXPECT_NE(page.find("no data"), std::string::npos);
 }
 

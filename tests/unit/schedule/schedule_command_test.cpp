@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "schedule/generators.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::apps {
 namespace {
@@ -71,22 +72,23 @@ TEST(ScheduleCommand, TakesCostsAndBackwardOrder) {
 }
 
 TEST(ScheduleCommand, WritesCsvAndReadsItBack) {
-    const auto file = std::filesystem::path(testing::TempDir()) / "escalier_schedule_command.csv";
-    const Outcome written = escalier({"schedule", "1f1b", "--stages", "2", "--micro-batches", "2", "--format",
-                                      "csv", "--out", file.string()});
+    const test::TempFolder folder;
+    const std::string file = folder / "schedule.csv";
+    const Outcome written = escalier(
+        {"schedule", "1f1b", "--stages", "2", "--micro-batches", "2", "--format", "csv", "--out", file});
     EXPECT_EQ(written.code, ExitCode::ok);
     EXPECT_EQ(written.out, "");
     std::stringstream content;
     content << std::ifstream(file).rdbuf();
     EXPECT_EQ(content.str(), "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
-    EXPECT_EQ(last_line(escalier({"schedule", "--from", file.string()}).out), "idle 33.3 %\n");
-    expect_refusal({"schedule", "1f1b", "--from", file.string()}, ExitCode::usage, "leave one out");
-    expect_refusal({"schedule", "--from", file.string(), "--pp", "2"}, ExitCode::usage,
+    EXPECT_EQ(last_line(escalier({"schedule", "--from", file}).out), "idle 33.3 %\n");
+    expect_refusal({"schedule", "1f1b", "--from", file}, ExitCode::usage, "leave one out");
+    expect_refusal({"schedule", "--from", file, "--pp", "2"}, ExitCode::usage,
                    "--stages follows from the cells");
     std::ofstream(file) << "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n";
-    expect_refusal({"schedule", "--from", file.string()}, ExitCode::usage, "rank 0 waits in 0B0");
+    expect_refusal({"schedule", "--from", file}, ExitCode::usage, "rank 0 waits in 0B0");
     std::filesystem::remove(file);
-    expect_refusal({"schedule", "--from", file.string()}, ExitCode::input_missing, "cannot open");
+    expect_refusal({"schedule", "--from", file}, ExitCode::input_missing, "cannot open");
     expect_refusal({"schedule", "--from", "/dev/zero"}, ExitCode::input_missing, "a plain file is needed");
 }
 

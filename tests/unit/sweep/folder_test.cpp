@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "temporary_folder.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::sweep {
 namespace {
 
-using testing::TemporaryFolder;
-using testing::text_of;
+using test::TempFolder;
 
 template <class Make>
 std::string refusal(Make&& make) {
@@ -23,7 +22,7 @@ std::string refusal(Make&& make) {
 }
 
 TEST(SweepLock, KeepsASecondSweepOut) {
-    const TemporaryFolder temporary;
+    const TempFolder temporary;
     const SweepFolder folder(temporary.path() + "/runs/a-sweep");
     folder.create();
     folder.create();  // is there already
@@ -40,7 +39,7 @@ TEST(SweepLock, KeepsASecondSweepOut) {
 }
 
 TEST(SweepLock, LetsPointsOfAnArrayRunBesideEachOther) {
-    const TemporaryFolder temporary;
+    const TempFolder temporary;
     const SweepFolder folder(temporary.path());
     folder.create();
     const SweepLock first(folder, "pp-1");
@@ -52,17 +51,17 @@ TEST(SweepLock, LetsPointsOfAnArrayRunBesideEachOther) {
 }
 
 TEST(SweepFolder, PutsFilesAndFoldersInTheirPlaces) {
-    const TemporaryFolder temporary;
+    const TempFolder temporary;
     const SweepFolder folder(temporary.path());
     folder.create();
     folder.write(folder.file("table.md"), "one");
     folder.write(folder.file("table.md"), "two");
-    EXPECT_EQ(text_of(folder.file("table.md")), "two");
+    EXPECT_EQ(TempFolder::bytes_of(folder.file("table.md")), "two");
     for (int number = 1; number <= 2; ++number) {
         temporary.write("pp-1/metrics.jsonl", std::to_string(number));
         const std::string moved = folder.move_away("pp-1");
         EXPECT_EQ(moved, folder.run("pp-1") + ".before-" + std::to_string(number));
-        EXPECT_EQ(text_of(moved + "/metrics.jsonl"), std::to_string(number));
+        EXPECT_EQ(TempFolder::bytes_of(moved + "/metrics.jsonl"), std::to_string(number));
         EXPECT_FALSE(std::filesystem::exists(folder.run("pp-1")));
     }
     EXPECT_NE(refusal([&] {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "temporary_folder.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::sweep {
 namespace {
@@ -21,7 +21,7 @@ TEST(LastMessage, IsEscaliersOwnThoughTheLauncherSpeaksLast) {
 }
 
 TEST(Outcome, ComesBackFromItsFile) {
-    const testing::TemporaryFolder folder;
+    const test::TempFolder folder;
     const Outcome outcome{65, "it \"said\" \xff so", 1.5, "mpirun -n 2 escalier"};
     const auto read = read_outcome(folder.write("a.json", to_json(outcome)));
     ASSERT_TRUE(read);
@@ -32,7 +32,7 @@ TEST(Outcome, ComesBackFromItsFile) {
 }
 
 TEST(Outcome, OfAnotherFileIsNone) {
-    const testing::TemporaryFolder folder;
+    const test::TempFolder folder;
     EXPECT_FALSE(read_outcome(folder.path() + "/none.json"));
     for (const std::string text : {"", "{", "[]", "{}", "{\"exit_code\": \"1\", \"message\": 3}"})
         EXPECT_FALSE(read_outcome(folder.write("a.json", text))) << text;

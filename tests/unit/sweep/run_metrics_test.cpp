@@ -4,12 +4,12 @@
 
 #include <cmath>
 
-#include "temporary_folder.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::sweep {
 namespace {
 
-using testing::TemporaryFolder;
+using test::TempFolder;
 
 std::string step(int number, double ms, const std::string& loss = "2.5") {
     return "{\"event\":\"step\",\"step\":" + std::to_string(number) + ",\"loss\":" + loss +
@@ -21,7 +21,7 @@ std::string start(int first) {
 }
 
 TEST(RunMetrics, LeaveTheFirstStepOfEachProcessOutOfMedians) {
-    const TemporaryFolder folder;
+    const TempFolder folder;
     folder.write("metrics.jsonl", start(1) + step(1, 900) + step(2, 10) + step(3, 30) + start(4) +
                                       step(4, 800) + step(5, 20) + step(6, 40));
     const RunMetrics run = read_run_metrics(folder.path());
@@ -32,7 +32,7 @@ TEST(RunMetrics, LeaveTheFirstStepOfEachProcessOutOfMedians) {
 }
 
 TEST(RunMetrics, FollowARunThatWentBack) {
-    const TemporaryFolder folder;
+    const TempFolder folder;
     folder.write("metrics.jsonl", start(1) + step(1, 1) + step(2, 1) + step(3, 1, "9.0") +
                                       "{\"event\":\"end\",\"exit_code\":75,\"reason\":\"stopped\"}\n" +
                                       start(2) + step(2, 1, "3.0"));
@@ -44,7 +44,7 @@ TEST(RunMetrics, FollowARunThatWentBack) {
 }
 
 TEST(RunMetrics, TakeWhatIsThere) {
-    const TemporaryFolder folder;
+    const TempFolder folder;
     EXPECT_TRUE(read_run_metrics(folder.path()).steps.empty());
     folder.write("metrics.jsonl",
                  start(1) + "nonsense\n[1]\n{\"event\":7}\n" + step(1, 5, "null") +

@@ -9,7 +9,7 @@
 #include "sweep/outcome.h"
 #include "sweep/run_state.h"
 #include "sweep_test_support.h"
-#include "temporary_folder.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::sweep {
 namespace {
@@ -19,7 +19,7 @@ using namespace testing;
 const std::string axes = "{axes: {parallel.pp: [1, 2, 8], train.micro_batch: [1, 2]}}";
 
 // What a run of the point leaves, `steps` of train.steps done.
-void leave_run(const TemporaryFolder& folder, const Point& point, int steps, double loss, int code = 0) {
+void leave_run(const test::TempFolder& folder, const Point& point, int steps, double loss, int code = 0) {
     config::JobSpec spec = *point.spec;
     spec.run.device = "cpu";  // as the machine settles it
     spec.run.comm = "mpi";
@@ -37,7 +37,7 @@ void leave_run(const TemporaryFolder& folder, const Point& point, int steps, dou
 }
 
 struct Study {
-    TemporaryFolder temporary;
+    test::TempFolder temporary;
     Sweep sweep = expanded(axes, {"train.steps=3", "run.dir=" + temporary.path() + "/runs"});
     SweepFolder folder{sweep.folder};
     std::vector<Row> rows() const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/harness/temp_folder.h"
 #include "train/peak_flops.h"
 
 namespace escalier::train {
@@ -72,7 +73,8 @@ TEST(PeakFlops, IsTheUsersFigureOrThatOfAKnownGpu) {
 }
 
 TEST(MetricsFile, NumbersComeBackToTheBitAndNonFiniteOnesAreNull) {
-    const std::string path = ::testing::TempDir() + "metrics_test.jsonl";
+    const test::TempFolder folder;
+    const std::string path = folder / "metrics.jsonl";
     {
         MetricsFile file(std::ofstream(path, std::ios::trunc), path);
         file.start(

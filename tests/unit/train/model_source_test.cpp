@@ -10,6 +10,7 @@
 #include "checkpoint/run_folder.h"
 #include "checkpoint/write_checkpoint.h"
 #include "core/error.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::train {
 namespace {
@@ -18,13 +19,6 @@ namespace fs = std::filesystem;
 
 class ModelSourceTest : public ::testing::Test {
  protected:
-    void SetUp() override {
-        run_ = (fs::temp_directory_path() / ("escalier_model_source_" + std::to_string(getpid()))).string();
-        fs::remove_all(run_);
-        fs::create_directories(run_);
-    }
-    void TearDown() override { fs::remove_all(run_); }
-
     // The fixture's weights as a checkpoint, with this config.yaml.
     std::string save(std::int64_t step, const std::string& config) {
         checkpoint::SaveFacts facts;
@@ -52,7 +46,8 @@ class ModelSourceTest : public ::testing::Test {
         return "";
     }
 
-    std::string run_;
+    const test::TempFolder folder_;
+    const std::string run_ = folder_.path();
 };
 
 TEST_F(ModelSourceTest, ARunIsItsNewestCheckpointAndAStepFolderIsItself) {

@@ -10,6 +10,7 @@
 #include "checkpoint/write_checkpoint.h"
 #include "config/dump.h"
 #include "core/error.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::train {
 namespace {
@@ -44,13 +45,9 @@ config::JobSpec job(const std::string& dir) {
 class ResumeTest : public ::testing::Test {
  protected:
     void SetUp() override {
-        std::string pattern = ::testing::TempDir() + "resume_XXXXXX";
-        ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-        folder_ = pattern;
         spec_ = job(folder_ + "/runs");
         run_ = folder_ + "/runs/job";
     }
-    void TearDown() override { fs::remove_all(folder_); }
 
     void save(const std::string& run_directory, std::int64_t step) {
         fs::create_directories(run_directory);
@@ -78,7 +75,9 @@ class ResumeTest : public ::testing::Test {
                            [&](const auto& note) { return note.find(text) != std::string::npos; });
     }
 
-    std::string folder_, run_;
+    const test::TempFolder temporary_;
+    const std::string folder_ = temporary_.path();
+    std::string run_;
     config::JobSpec spec_;
 };
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::train {
 namespace {
@@ -16,15 +17,12 @@ namespace fs = std::filesystem;
 class RunDirectoryTest : public ::testing::Test {
  protected:
     void SetUp() override {
-        std::string pattern = ::testing::TempDir() + "run_directory_XXXXXX";
-        ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-        folder_ = pattern;
         run_.dir = folder_ + "/runs";
         run_.name = "job";
     }
-    void TearDown() override { fs::remove_all(folder_); }
 
-    std::string folder_;
+    const test::TempFolder temporary_;
+    const std::string folder_ = temporary_.path();
     config::RunConfig run_;
 };
 

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "plan/candidates.h"
 #include "plan/stage_times.h"
+#include "tests/harness/temp_folder.h"
 #include "train/schedule_rules.h"
 
 namespace escalier::train {
@@ -59,8 +60,12 @@ class ProfileFile {
         profile.times.head = {head, 0, 0, 0, 0, 0};
         std::ofstream(path) << config::dump(profile);
     }
-    ~ProfileFile() { std::filesystem::remove(path); }
-    const std::string path = testing::TempDir() + "stage_choice_profile.yaml";
+
+ private:
+    const test::TempFolder folder_;
+
+ public:
+    const std::string path = folder_ / "profile.yaml";
 };
 
 TEST(StageChoice, LayoutByAProfile) {
