@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -18,18 +17,16 @@
 #include "core/clock.h"
 #include "core/text.h"
 #include "parallel/rank_table.h"
-#include "report/pipeline_picture.h"
-#include "report/trace_file.h"
 #include "train/assembly.h"
 #include "train/memory_report.h"
 #include "train/peak_flops.h"
 #include "train/resume.h"
 #include "train/run_facts.h"
 #include "train/run_output.h"
+#include "train/run_pictures.h"
 #include "train/save_facts.h"
 #include "train/start_page.h"
 #include "train/step_report.h"
-#include "train/step_trace.h"
 #include "train/training_data.h"
 #include "train/weight_metadata.h"
 
@@ -49,9 +46,6 @@ class Run {
     void show_start();
     void train_steps();
     void train_step();
-    void write_trace();
-    void write_picture();
-    bool write_beside(const char* name, const std::function<std::string()>& text);
     void require_update(const StepResult& result);
     void validate();
     void require_finite_weights();
@@ -74,13 +68,11 @@ class Run {
     std::unique_ptr<checkpoint::CheckpointReader> resumed_;  // null: from initial weights
     std::unique_ptr<Assembly> assembly_;
     std::unique_ptr<StepReporter> reporter_;
-    std::unique_ptr<StepTrace> trace_;   // null: none is wanted, or it is written
     std::unique_ptr<RunOutput> output_;  // rank 0 only
+    std::unique_ptr<RunPictures> pictures_;
     checkpoint::PosixFiles files_;
     std::string assets_directory_;  // of what came with an imported model; rank 0 only
     double predicted_bubble_ = 0;
-    bool pictured_ = false;         // pipeline.svg shows the traced window
-    bool stepped_ = false;          // a step was run
     std::int64_t step_ = 0;         // done so far
     std::int64_t saved_step_ = -1;  // of the last save begun, or of the checkpoint resumed from
     std::int64_t consumed_ = 0;
@@ -100,9 +92,9 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
     assembly_ = std::make_unique<Assembly>(spec, env, env.world(), assembly_options);
     spec_ = assembly_->spec();
     reporter_ = std::make_unique<StepReporter>(*assembly_, env, env.world());
-    if (spec_.log.trace.steps > 0) trace_ = std::make_unique<StepTrace>(*assembly_, *reporter_);
     restore();
     open_output();
+    pictures_ = std::make_unique<RunPictures>(*assembly_, *reporter_, env, output_.get());
 }
 
 void Run::choose_start() {
@@ -199,8 +191,7 @@ void Run::show_start() {
 
 void Run::train_step() {
     ++step_;
-    stepped_ = true;
-    if (trace_) trace_->begin(step_);
+    pictures_->begin(step_);
     const StepResult result = assembly_->step().run(*data_.train, consumed_, step_);
     consumed_ += spec_.train.global_batch;
     StepReport report = reporter_->collect(result);
@@ -216,54 +207,8 @@ void Run::train_step() {
         env_.world().size() * peak_flops(assembly_->spec(), assembly_->backend().device->description());
     report.skipped = result.verdict != Verdict::update;
     if (output_) output_->step(report);
-    if (trace_) {
-        trace_->end_reported(result);
-        if (trace_->complete()) write_trace();
-    }
+    pictures_->end_reported(result);
     if (report.skipped) require_update(result);
-}
-
-// Of the steps traced so far.
-void Run::write_trace() {
-    const std::vector<report::RankTrace> traces = trace_->gather(env_);
-    const std::int64_t steps = trace_->steps_done();
-    trace_.reset();
-    assembly_->step().trace(false);
-    env_.agree([&] {
-        if (write_beside("trace.json", [&] { return report::trace_json(traces); }))
-            output_->line(fmt::format("trace     {} of {} steps up to {}; open it at ui.perfetto.dev",
-                                      output_->directory()->file("trace.json"), steps, step_));
-    });
-    write_picture();
-    pictured_ = true;
-}
-
-// Of the last step.
-void Run::write_picture() {
-    env_.agree([&] {
-        const pipeline::RankActions& actions = reporter_->pipeline_ranks().actions();
-        std::size_t count = 0;
-        for (const auto& row : actions) count += row.size();
-        if (count <= report::most_pictured_actions)
-            write_beside("pipeline.svg", [&] {
-                return report::pipeline_picture(assembly_->schedule(), assembly_->programs(), actions, step_);
-            });
-        else if (output_)
-            output_->line(fmt::format("note: a picture of {} actions would be none; pipeline.svg is left out",
-                                      grouped(static_cast<std::int64_t>(count))));
-    });
-}
-
-// On rank 0, what shows a run but is no part of it: where it cannot be written, the run goes on without it.
-bool Run::write_beside(const char* name, const std::function<std::string()>& text) {
-    if (!output_) return false;
-    try {
-        output_->directory()->write(name, text());
-        return true;
-    } catch (const IoError& error) {
-        output_->warning(step_, error.what());
-        return false;
-    }
 }
 
 // Of a step that left the weights as they were: ends the run or goes on, on all ranks alike.
@@ -390,11 +335,7 @@ void Run::end_output(int exit_code, const std::string& reason) {
 }
 
 int Run::end() {
-    if (trace_ && trace_->steps_done() > 0) write_trace();
-    if (trace_ && output_)
-        output_->line(fmt::format("note: no trace was made: steps {} to {} are what log.trace asks for",
-                                  spec_.log.trace.start, spec_.log.trace.start + spec_.log.trace.steps - 1));
-    if (!pictured_ && stepped_) write_picture();
+    pictures_->finish();
     if (output_) output_->summary(reporter_->bubble(), predicted_bubble_);
     if (!done()) {
         const std::string reason = fmt::format("stopped by {} after step {} of {}; go on with --resume auto",
