@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,13 +14,18 @@
 #include "config/validate.h"
 #include "core/machine_facts.h"
 #include "core/text.h"
+#include "core/write_target.h"
 #include "number_options.h"
+#include "plan_measure.h"
 #include "plan_memory.h"
+#include "plan_search.h"
+#include "plan_time.h"
 #include "schedule/render_text.h"
 #include "schedule/simulate.h"
+#include "schedule/svg.h"
 #include "train/cuda_plugin.h"
+#include "train/memory_oracle.h"
 #include "train/schedule_rules.h"
-#include "train/stage_costs.h"
 
 namespace escalier::apps {
 
@@ -36,17 +42,22 @@ struct Arguments {
     std::optional<double> memory_gib;
     bool all_ranks = false;
     bool json = false;
+    bool search = false;
+    std::string svg;  // path; empty: no picture
+    TimeArguments time;
+    MeasureArguments measure;
 };
+
+std::int64_t ranks_of(const Arguments& arguments, const config::JobFile& file) {
+    if (arguments.ranks > 0) return arguments.ranks;
+    const config::ParallelConfig grid = config::load(file, arguments.overrides).spec.parallel;
+    return grid.tp * grid.pp * std::max<std::int64_t>(1, grid.dp);
+}
 
 config::Job load(const Arguments& arguments) {
     const config::JobFile file = config::read_job_file(arguments.job);
-    std::int64_t ranks = arguments.ranks;
-    if (ranks == 0) {
-        const config::ParallelConfig grid = config::load(file, arguments.overrides).spec.parallel;
-        ranks = grid.tp * grid.pp * std::max<std::int64_t>(1, grid.dp);
-    }
-    return config::load_resolved(file, arguments.overrides, ranks, config::process_environment(),
-                                 train::schedule_rules());
+    return config::load_resolved(file, arguments.overrides, ranks_of(arguments, file),
+                                 config::process_environment(), train::schedule_rules());
 }
 
 // What run.device: auto would take here.
@@ -55,9 +66,16 @@ std::string device_here() {
     return train::cuda_state() == train::cuda_usable ? "cuda" : "cpu";
 }
 
+// Where run.device is auto, a machine that the user names decides.
+std::string device_of(const Arguments& arguments, const config::JobSpec& spec) {
+    if (spec.run.device != "auto") return spec.run.device;
+    if (!arguments.time.names_machine()) return device_here();
+    return read_time_source(arguments.time, "cpu").hardware.is_gpu() ? "cuda" : "cpu";
+}
+
 train::PlannedMachine machine_of(const Arguments& arguments, const config::JobSpec& spec) {
     train::PlannedMachine machine;
-    machine.device = spec.run.device == "auto" ? device_here() : spec.run.device;
+    machine.device = device_of(arguments, spec);
     const std::int64_t ranks = spec.parallel.tp * spec.parallel.pp * spec.parallel.dp;
     const std::int64_t together =
         machine.device == "cpu" ? ranks : std::min<std::int64_t>(ranks, gpus_per_node);
@@ -66,9 +84,13 @@ train::PlannedMachine machine_of(const Arguments& arguments, const config::JobSp
     return machine;
 }
 
-std::optional<MemoryLimit> limit_of(const Arguments& arguments, const train::PlannedMachine& machine) {
+std::optional<MemoryLimit> limit_of(const Arguments& arguments, const train::PlannedMachine& machine,
+                                    const TimeSource& source) {
     if (arguments.memory_gib)
         return MemoryLimit{static_cast<std::int64_t>(*arguments.memory_gib * (1 << 30)), "--memory"};
+    if (arguments.time.names_machine())
+        return MemoryLimit{static_cast<std::int64_t>(source.hardware.usable_bytes()),
+                           "what " + source.hardware.name + " has for a rank"};
     if (machine.device != "cpu") return std::nullopt;
     return MemoryLimit{machine_memory_bytes() / machine.ranks_per_node,
                        fmt::format("this machine's, shared by {} rank{} a node", machine.ranks_per_node,
@@ -90,22 +112,63 @@ std::string heading(const config::JobSpec& spec, const train::PlannedMachine& ma
                spec.train.seq_len);
 }
 
-std::string drawing(const train::PlannedJob& job) {
+std::string drawing(const train::PlannedJob& job, const schedule::Timeline& timeline) {
     const schedule::Schedule& schedule = job.programs().schedule;
-    const schedule::Timeline timeline =
-        schedule::simulate(schedule, job.programs().training, train::predicted_durations(job.spec()));
-    const std::string line = fmt::format("schedule   {}, idle {} by FLOPs, without communication\n",
+    const std::string line = fmt::format("schedule   {}, idle {} of the pipeline's time\n",
                                          train::schedule_text(job.spec()), percent(timeline.idle_share));
     const std::string drawn = schedule::staircase(schedule, timeline);
     const bool fits = std::count(drawn.begin(), drawn.end(), '\n') <= most_drawn_lines;
     return line + (fits ? drawn : "It fills more than a page: escalier schedule draws it.\n");
 }
 
+void draw_svg(const std::string& path, const train::PlannedJob& job, const TimeSource& source,
+              const schedule::Timeline& timeline) {
+    std::ofstream out(write_target(path));
+    out << schedule::to_svg(job.programs().schedule, timeline, source.text());
+    out.close();
+    if (!out)
+        throw IoError::write("--svg " + path + ": cannot be written; give a path in a folder that is there");
+}
+
+int search(const Arguments& arguments, const config::JobSpec& spec, const train::PlannedMachine& machine,
+           const TimeSource& source) {
+    if (source.profile)
+        throw ConfigError(
+            "--profile: found " + source.profile_path +
+            " beside --search, which looks through shapes that nobody measured; give --gpu or --hardware");
+    const std::optional<MemoryLimit> limit = limit_of(arguments, machine, source);
+    plan::SearchProblem problem;
+    problem.spec = train::settled_on(spec, machine);
+    problem.ranks = spec.parallel.tp * spec.parallel.pp * spec.parallel.dp;
+    problem.hardware = source.hardware;
+    problem.memory_limit = limit ? static_cast<double>(limit->bytes) : source.hardware.usable_bytes();
+    train::MemoryOracle oracle(machine);
+    problem.memory = [&](const config::JobSpec& job, const schedule::Schedule& schedule) {
+        const std::vector<std::int64_t> bytes = oracle.bytes(job, schedule);
+        return static_cast<double>(*std::max_element(bytes.begin(), bytes.end()));
+    };
+    const SearchPage page = run_search(problem.spec, problem);
+    if (arguments.json)
+        std::cout
+            << nlohmann::ordered_json{{"job", spec.run.name}, {"search", search_json(page, problem)}}.dump(2)
+            << "\n";
+    else
+        std::cout << heading(problem.spec, machine) << "\n" << search_page(page, problem);
+    return 0;
+}
+
 int run(const Arguments& arguments) {
+    if (arguments.measure.measure)
+        return run_measure(arguments.measure, arguments.job, arguments.overrides,
+                           ranks_of(arguments, config::read_job_file(arguments.job)));
     const config::Job loaded = load(arguments);
     const train::PlannedMachine machine = machine_of(arguments, loaded.spec);
+    const TimeSource source = read_time_source(arguments.time, machine.device);
+    if (arguments.search) return search(arguments, loaded.spec, machine, source);
     const train::PlannedJob job(loaded.spec, machine);
-    const PlannedMemory memory = plan_memory(job, limit_of(arguments, machine), arguments.all_ranks);
+    const PlannedMemory memory = plan_memory(job, limit_of(arguments, machine, source), arguments.all_ranks);
+    const PlannedTime time = plan_time(source, job.spec(), job.programs().schedule, job.programs().training);
+    if (!arguments.svg.empty()) draw_svg(arguments.svg, job, source, time.prediction.timeline);
     if (arguments.json) {
         const config::JobSpec& spec = job.spec();
         const nlohmann::ordered_json page = {
@@ -116,11 +179,15 @@ int run(const Arguments& arguments) {
             {"dtype", spec.train.dtype},
             {"micro_batch", spec.train.micro_batch},
             {"micro_batches", spec.micro_batches()},
-            {"memory", memory_json(job, memory)}};
+            {"memory", memory_json(job, memory)},
+            {"time", time_json(source, time)}};
         std::cout << page.dump(2) << "\n";
         return 0;
     }
-    std::cout << heading(job.spec(), machine) << "\n" << memory_page(job, memory) << "\n" << drawing(job);
+    std::cout << heading(job.spec(), machine) << "\n"
+              << memory_page(job, memory) << "\n"
+              << time_page(source, job.spec(), time) << "\n"
+              << drawing(job, time.prediction.timeline);
     return 0;
 }
 
@@ -147,6 +214,18 @@ void add_plan_command(CLI::App& app, std::function<int()>& action) {
     command->add_flag("--all-ranks", arguments->all_ranks,
                       "a row for every rank instead of the fullest of each pipeline rank");
     command->add_flag("--json", arguments->json, "everything as JSON, in bytes");
+    command->add_flag("--search", arguments->search,
+                      "look through every grid, schedule, micro-batch, recompute and layout for the fastest");
+    add_time_options(*command, arguments->time);
+    command->add_option("--svg", arguments->svg, "draw the predicted step into this file");
+    command->add_flag(
+        "--measure", arguments->measure.measure,
+        "measure the parts of the model on this machine instead; under mpirun on all its ranks at once");
+    command->add_option("--out", arguments->measure.out, "where --measure writes the profile")
+        ->capture_default_str();
+    command->add_option("--repeats", arguments->measure.repeats, "of --measure, which takes medians")
+        ->check(whole_number(1, 1000))
+        ->capture_default_str();
     command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -49,6 +49,7 @@ struct Hardware {
         return efficiency.attention * peak_flops(dtype);
     }
     double memory_bytes_per_s() const { return 1e9 * efficiency.memory * memory.gb_per_s; }
+    bool is_gpu() const { return peak.bf16 > peak.fp32; }  // as far as types of computing go
     // What a plan may use of one device.
     double usable_bytes() const { return (memory.gib - memory.reserved_gib) * 1024 * 1024 * 1024; }
 };

@@ -1,5 +1,7 @@
 #include "plan/part_times.h"
 
+#include <cmath>
+
 #include "plan/op_work.h"
 
 namespace escalier::plan {
@@ -29,7 +31,7 @@ const Hardware::Link& pipeline_link(const Hardware& hardware, const GridSizes& g
 
 std::string planned_dtype(const config::JobSpec& spec, const Hardware& hardware) {
     if (spec.train.dtype != "auto") return spec.train.dtype;
-    return hardware.peak.bf16 > hardware.peak.fp32 ? "bf16" : "fp32";
+    return hardware.is_gpu() ? "bf16" : "fp32";
 }
 
 config::ModelTimes roofline_times(const config::ModelConfig& model, std::int64_t micro_batch,
@@ -61,7 +63,9 @@ config::ModelTimes roofline_times(const config::ModelConfig& model, std::int64_t
     t.reduction = all_reduce_seconds(4, grid.dp, {data_link(hardware, grid).gb_per_s, 0}, link);
     t.remote_tie = all_reduce_seconds(4, 2, {pipeline_link(hardware, grid).gb_per_s, 0}, link);
     t.local_tie = 3 * 4 / memory;
-    t.step = 2e-6 * hardware.between.latency_us * 10;  // two small sums over all ranks, some ten hops each
+    // Two small sums over all ranks, there and back along a tree.
+    const double ranks = static_cast<double>(grid.tp * grid.pp * grid.dp);
+    t.step = 2 * 2 * std::ceil(std::log2(ranks)) * 1e-6 * pipeline_link(hardware, grid).latency_us;
     return t;
 }
 
