@@ -29,12 +29,16 @@ struct LaunchArguments {
     std::int64_t signal_seconds = 300;
     std::vector<std::string> directives;
     std::vector<std::string> points;
+    bool sweep = false;  // an element for each point of the job's sweep
     std::int64_t most_at_once = 0;
 };
 
 // The ranks of the job with `overrides`, once all of it has passed the rules that train applies. ConfigError.
 launch::Ranks ranks_of(const LaunchArguments& arguments, const config::JobFile& file,
                        const std::vector<std::string>& overrides, const launch::Room& room);
+
+// As its path is where the ranks run.
+std::string program_of(const LaunchArguments& arguments);
 
 // PROGRAM train JOB --set …, and what stands behind --, with `more` before it.
 std::vector<std::string> train_words(const LaunchArguments& arguments,

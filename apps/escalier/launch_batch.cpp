@@ -5,11 +5,14 @@
 #include <sstream>
 
 #include "config/load.h"
+#include "config/validate.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "launch/batch_file.h"
 #include "launch_arguments.h"
 #include "launch_facts.h"
+#include "sweep/expand.h"
+#include "train/schedule_rules.h"
 
 namespace escalier::apps {
 
@@ -47,9 +50,8 @@ std::string queue_name(std::string name) {
     return name;
 }
 
-// What the ranks of the points need in nodes.
+// What plan.tasks need in nodes.
 void lay_out(launch::BatchPlan& plan, const LaunchArguments& arguments, const config::JobSpec& job) {
-    for (const launch::BatchPlan::Point& point : plan.points) plan.tasks = std::max(plan.tasks, point.ranks);
     const std::int64_t gpus = arguments.gpus_per_node;
     plan.nodes = arguments.nodes.value_or(gpus > 0 ? (plan.tasks + gpus - 1) / gpus : 1);
     const std::string ranks = std::to_string(plan.tasks) + (plan.tasks == 1 ? " rank" : " ranks");
@@ -74,6 +76,55 @@ launch::Room room_of_nodes(const LaunchArguments& arguments) {
     return {1, "1 task, for nothing says how many (-n, or --nodes and --gpus-per-node)"};
 }
 
+// The array of the job, or its one run.
+void add_points(launch::BatchPlan& plan, const LaunchArguments& arguments, const config::JobFile& file,
+                const std::string& run_name) {
+    std::vector<std::string> resume = {"--resume", "auto"};
+    for (const std::string& word : arguments.train)
+        if (word.starts_with("--resume")) resume.clear();
+    const auto add = [&](const std::vector<std::string>& overrides) {
+        const launch::Ranks ranks = ranks_of(arguments, file, overrides, room_of_nodes(arguments));
+        if (!ranks.note.empty()) std::cerr << "launch: " << ranks.note << "\n";
+        plan.points.push_back({ranks.count, train_words(arguments, overrides, resume)});
+        plan.tasks = std::max(plan.tasks, ranks.count);
+    };
+    for (std::size_t i = 0; i < arguments.points.size(); ++i) {
+        std::vector<std::string> overrides = arguments.overrides;
+        const std::vector<std::string> own = assignments(arguments.points[i]);
+        overrides.insert(overrides.end(), own.begin(), own.end());
+        if (!sets(own, "run.name")) overrides.push_back("run.name=" + run_name + "-" + std::to_string(i));
+        add(overrides);
+    }
+    if (plan.points.empty()) add(arguments.overrides);
+}
+
+// `sweep run` starts the ranks of a point, resumes it and knows which are done.
+void add_sweep(launch::BatchPlan& plan, const LaunchArguments& arguments, const config::JobFile& file) {
+    if (!arguments.train.empty())
+        throw ConfigError(
+            "--sweep: each element is escalier sweep run, which takes nothing of what stands behind --");
+    if (arguments.starter != "auto")
+        throw ConfigError(
+            "--sweep: each element is escalier sweep run, which takes srun where it has pmix, else mpirun; "
+            "leave "
+            "--starter out");
+    const sweep::Sweep sweep = sweep::expand(
+        {file, arguments.overrides, arguments.ranks, config::process_environment(), train::schedule_rules()});
+    for (const sweep::Point& point : sweep.points) {
+        if (!point.possible()) continue;
+        config::require_data(*point.spec);
+        plan.tasks = std::max(plan.tasks, point.ranks);
+    }
+    plan.elements = sweep.count();
+    if (plan.elements == 0)
+        throw ConfigError("no point of the sweep of " + sweep.job + " can be; see escalier sweep list " +
+                          sweep.job);
+    plan.element = {program_of(arguments), "sweep", "run", arguments.job};
+    for (const std::string& assignment : arguments.overrides)
+        plan.element.insert(plan.element.end(), {"--set", assignment});
+    if (arguments.ranks) plan.element.insert(plan.element.end(), {"-n", std::to_string(*arguments.ranks)});
+}
+
 }  // namespace
 
 int write_batch(const LaunchArguments& arguments) {
@@ -81,8 +132,6 @@ int write_batch(const LaunchArguments& arguments) {
         throw ConfigError(
             "--slurm: the hosts are Slurm's to choose; leave --hosts, --hostfile and --agent out");
     if (!arguments.time.empty()) launch::check_time_limit(arguments.time);
-    if (arguments.most_at_once > 0 && arguments.points.size() < 2)
-        throw ConfigError("--at-most is for a job array; give its points, two at least, with --point");
     const config::JobFile file = config::read_job_file(arguments.job);
     const config::JobSpec job = config::load(file, arguments.overrides).spec;
     launch::BatchPlan plan;
@@ -99,22 +148,13 @@ int write_batch(const LaunchArguments& arguments) {
     require_line("--partition", plan.partition);
     require_line("--account", plan.account);
     for (const std::string& directive : plan.directives) require_line("--sbatch", directive);
-    std::vector<std::string> resume = {"--resume", "auto"};
-    for (const std::string& word : arguments.train)
-        if (word.starts_with("--resume")) resume.clear();
-    const auto add_point = [&](const std::vector<std::string>& overrides) {
-        const launch::Ranks ranks = ranks_of(arguments, file, overrides, room_of_nodes(arguments));
-        if (!ranks.note.empty()) std::cerr << "launch: " << ranks.note << "\n";
-        plan.points.push_back({ranks.count, train_words(arguments, overrides, resume)});
-    };
-    for (std::size_t i = 0; i < arguments.points.size(); ++i) {
-        std::vector<std::string> overrides = arguments.overrides;
-        const std::vector<std::string> own = assignments(arguments.points[i]);
-        overrides.insert(overrides.end(), own.begin(), own.end());
-        if (!sets(own, "run.name")) overrides.push_back("run.name=" + job.run.name + "-" + std::to_string(i));
-        add_point(overrides);
-    }
-    if (plan.points.empty()) add_point(arguments.overrides);
+    if (arguments.sweep)
+        add_sweep(plan, arguments, file);
+    else
+        add_points(plan, arguments, file, job.run.name);
+    if (plan.most_at_once > 0 && !plan.is_array())
+        throw ConfigError(
+            "--at-most is for a job array; give its points, two at least, with --point, or --sweep");
     lay_out(plan, arguments, job);
     plan.written_by = own_command_line();
     for (char& c : plan.written_by)

@@ -124,9 +124,12 @@ void add_batch_options(CLI::App& command, LaunchArguments& arguments) {
         ->check(whole_number(1, 65535));
     option("--sbatch", arguments.directives, "One more option of sbatch, --sbatch=--exclusive; repeatable")
         ->allow_extra_args(false);
-    option("--point", arguments.points,
-           "One point of a job array, 'key=value; key=value'; repeat it for the others")
-        ->allow_extra_args(false);
+    CLI::Option* points = option("--point", arguments.points,
+                                 "One point of a job array, 'key=value; key=value'; repeat it for the others")
+                              ->allow_extra_args(false);
+    command.add_flag("--sweep", arguments.sweep, "A job array of the points of the job's sweep section")
+        ->needs(slurm)
+        ->excludes(points);
     option("--at-most", arguments.most_at_once, "Points of the array that run at once")
         ->check(whole_number(1, 100000));
 }
@@ -147,11 +150,14 @@ launch::Ranks ranks_of(const LaunchArguments& arguments, const config::JobFile& 
     return ranks;
 }
 
+std::string program_of(const LaunchArguments& arguments) {
+    return arguments.program.empty() ? own_program() : arguments.program;
+}
+
 std::vector<std::string> train_words(const LaunchArguments& arguments,
                                      const std::vector<std::string>& overrides,
                                      const std::vector<std::string>& more) {
-    std::vector<std::string> words = {arguments.program.empty() ? own_program() : arguments.program, "train",
-                                      arguments.job};
+    std::vector<std::string> words = {program_of(arguments), "train", arguments.job};
     for (const std::string& assignment : overrides) words.insert(words.end(), {"--set", assignment});
     words.insert(words.end(), more.begin(), more.end());
     words.insert(words.end(), arguments.train.begin(), arguments.train.end());

@@ -10,8 +10,12 @@ namespace escalier::launch {
 
 namespace {
 
+// Slurm signals the steps of srun, or the batch shell alone, which then hands the signal on.
+bool shell_gets_signal(const BatchPlan& plan) {
+    return plan.starter == Starter::mpirun || plan.elements > 0;
+}
+
 std::string directives(const BatchPlan& plan) {
-    const bool array = plan.points.size() > 1;
     std::string text;
     const auto line = [&](const std::string& option) { text += "#SBATCH " + option + "\n"; };
     const auto sized = [&](const char* option, std::int64_t value) {
@@ -26,14 +30,14 @@ std::string directives(const BatchPlan& plan) {
     if (!plan.time.empty()) line("--time=" + plan.time);
     if (!plan.partition.empty()) line("--partition=" + plan.partition);
     if (!plan.account.empty()) line("--account=" + plan.account);
-    if (array)
-        line("--array=0-" + std::to_string(plan.points.size() - 1) +
+    if (plan.is_array())
+        line("--array=0-" + std::to_string(plan.array_size() - 1) +
              (plan.most_at_once > 0 ? "%" + std::to_string(plan.most_at_once) : ""));
-    line((plan.starter == Starter::mpirun ? "--signal=B:USR1@" : "--signal=USR1@") +
+    line((shell_gets_signal(plan) ? "--signal=B:USR1@" : "--signal=USR1@") +
          std::to_string(plan.signal_seconds));
     line("--requeue");
     line("--open-mode=append");
-    line(array ? "--output=%x-%A_%a.out" : "--output=%x-%j.out");
+    line(plan.is_array() ? "--output=%x-%A_%a.out" : "--output=%x-%j.out");
     for (const std::string& more : plan.directives) line(more);
     return text;
 }
@@ -60,6 +64,10 @@ std::string choice_of_point(const BatchPlan& plan) {
            "*)\n    echo \"no point $SLURM_ARRAY_TASK_ID in this array\" >&2\n    exit 2\n    ;;\nesac\n";
 }
 
+std::string element_command(const BatchPlan& plan) {
+    return shell_text(plan.element) + " --index \"$SLURM_ARRAY_TASK_ID\"";
+}
+
 // bash runs the job in the background, since it would hold a signal back until a foreground job has ended. A
 // signal ends `wait`, which is then started again.
 std::string watched(const std::string& command) {
@@ -78,8 +86,7 @@ std::string watched(const std::string& command) {
 }  // namespace
 
 std::string batch_file(const BatchPlan& plan) {
-    ESCALIER_CHECK(!plan.points.empty() && plan.nodes >= 1, "a batch file has something to run");
-    const bool array = plan.points.size() > 1;
+    ESCALIER_CHECK(plan.array_size() > 0 && plan.nodes >= 1, "a batch file has something to run");
     std::string text =
         "#!/bin/bash\n" + directives(plan) +
         "#\n"
@@ -92,11 +99,14 @@ std::string batch_file(const BatchPlan& plan) {
         std::to_string(plan.signal_seconds) +
         " s before the time limit Slurm sends SIGUSR1: all ranks save at the end of their step and\n"
         "# end with 75. The job then goes back into the queue and resumes from that checkpoint.\n\n";
-    if (array) text += choice_of_point(plan) + "\n";
-    const std::string command = array ? "\"${command[@]}\"" : shell_text(started(plan, plan.points[0]));
-    text += plan.starter == Starter::mpirun ? watched(command) : command + "\ncode=$?\n";
+    const bool chooses = plan.points.size() > 1;
+    if (chooses) text += choice_of_point(plan) + "\n";
+    const std::string command = plan.elements > 0 ? element_command(plan)
+                                : chooses         ? "\"${command[@]}\""
+                                                  : shell_text(started(plan, plan.points[0]));
+    text += shell_gets_signal(plan) ? watched(command) : command + "\ncode=$?\n";
     text += "if [ \"$code\" -eq 75 ]; then\n    scontrol requeue \"";
-    text += array ? "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" : "$SLURM_JOB_ID";
+    text += plan.is_array() ? "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" : "$SLURM_JOB_ID";
     text += "\"\nfi\nexit \"$code\"\n";
     return text;
 }

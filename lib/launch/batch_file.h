@@ -32,6 +32,16 @@ struct BatchPlan {
         Words program;
     };
     std::vector<Point> points;
+
+    // Instead of points, an array of so many elements: each runs `element` with --index and its own number,
+    // which starts the ranks itself and hands SIGUSR1 on to them.
+    std::int64_t elements = 0;
+    Words element;
+
+    bool is_array() const { return elements > 0 || points.size() > 1; }
+    std::int64_t array_size() const {
+        return elements > 0 ? elements : static_cast<std::int64_t>(points.size());
+    }
 };
 
 std::string batch_file(const BatchPlan& plan);

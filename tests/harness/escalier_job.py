@@ -1,5 +1,6 @@
 """Starts Escalier as a user does, with scripts/mpirun and a job file, and reports what a user would see: exit code,
 output, seconds, metrics, and whether any process is left. Standard library only."""
+import contextlib
 import copy
 import json
 import os
@@ -101,7 +102,8 @@ class Case:
 
     def __exit__(self, *_):
         for pid, _ in self.processes():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
+                os.kill(pid, signal.SIGKILL)
         self.temporary.cleanup()
 
     def path(self, name):

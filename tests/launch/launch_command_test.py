@@ -198,6 +198,14 @@ class BatchFiles(LaunchTest):
                      arguments=("--slurm", "F", "--nodes", "2", "--gpus-per-node", "1"), spec=spec)
         self.refused(USAGE, r"--time: found 1h", arguments=("--slurm", "F", "--time", "1h"))
         self.refused(USAGE, r"--nodes", arguments=("--nodes", "3"))
+        self.refused(USAGE, r"--at-most is for a job array", arguments=("--slurm", "F", "--at-most", "2"))
+        self.refused(USAGE, r"--sweep", arguments=("--sweep",))
+        self.refused(USAGE, r"sweeps over nothing; give it axes", arguments=("--slurm", "F", "--sweep"))
+        swept = with_keys(N0, sweep__axes={"parallel.pp": [1, 2]})
+        self.refused(USAGE, r"--sweep: .* leave --starter out", arguments=("--slurm", "F", "--sweep", "--starter", "srun"), spec=swept)
+        self.refused(USAGE, r"--sweep: .* behind --", arguments=("--slurm", "F", "--sweep", "--", "--dry-run"), spec=swept)
+        self.refused(USAGE, r"no point of the sweep of job\.yaml can be", arguments=("--slurm", "F", "--sweep"),
+                     spec=with_keys(N0, sweep__axes={"parallel.pp": [50, 60]}))
         self.refused(74, r"--slurm nowhere/F: it cannot be written", arguments=("--slurm", "nowhere/F"))
         self.refused(USAGE, r"--partition: found", arguments=("--slurm", "F", "--partition", "a\n#SBATCH --x"))
 

@@ -138,6 +138,21 @@ class Batch(SlurmTest):
         self.assertEqual(sorted(name for name in os.listdir(self.case.folder) if name.endswith(".out")),
                          [f"case-{job.number}_{index}.out" for index in range(3)])
 
+    def test_an_array_of_a_sweep(self):
+        """Its points are those of `sweep list`; one is told to save, goes back into the queue and resumes."""
+        spec = with_keys(TWO_STAGES, sweep__axes={"parallel.pp": [1, 2], "pipeline.schedule": ["gpipe", "1f1b"]},
+                         sweep__exclude=[{"parallel.pp": 1, "pipeline.schedule": "gpipe"}])
+        job = Job(self.case, spec, "--sweep", "--at-most", "2")
+        SLURM.wait_for("step 3 of a point", lambda: len(self.case.events("step", run="case-sweep/pp-2_schedule-gpipe")) >= 3)
+        subprocess.run(["scancel", "--batch", "--signal=USR1", f"{job.number}_1"], check=True)  # as B:USR1 comes
+        self.ended(job)
+        self.assertGreaterEqual(job.restarts(), 1, job.output())  # scancel may have come twice: it tries again
+        for name in ("pp-1_schedule-1f1b", "pp-2_schedule-gpipe", "pp-2_schedule-1f1b"):
+            self.assertEqual(curve(self.case.events("step", run=f"case-sweep/{name}")), self.undisturbed, name)
+        code, output = self.run_in(BINARY, "sweep", "table", "job.yaml")
+        self.assertEqual(code, 0, output)
+        self.assertEqual(output.count("| done |"), 3, output)
+
     def test_scancel_saves_and_ends_for_good(self):
         job = Job(self.case, with_keys(TWO_STAGES, train__steps=1000000))
         job.stepped(5)

@@ -79,6 +79,21 @@ TEST(BatchFile, IsAnArrayOfPoints) {
     EXPECT_TRUE(has(text, "scontrol requeue \"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"")) << text;
 }
 
+TEST(BatchFile, IsAnArrayOfElementsThatStartTheirRanksThemselves) {
+    BatchPlan plan = two_nodes();
+    plan.points.clear();
+    plan.elements = 3;
+    plan.element = {"bin/escalier", "sweep", "run", "a job.yaml"};
+    const std::string text = batch_file(plan);
+    EXPECT_TRUE(has(text, "\n#SBATCH --array=0-2\n")) << text;
+    EXPECT_TRUE(has(text, "\n#SBATCH --signal=B:USR1@300\n")) << text;
+    EXPECT_TRUE(
+        has(text, "\nbin/escalier sweep run 'a job.yaml' --index \"$SLURM_ARRAY_TASK_ID\" &\npid=$!\n"))
+        << text;
+    EXPECT_TRUE(has(text, "scontrol requeue \"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"")) << text;
+    EXPECT_FALSE(has(text, "srun --mpi"));
+}
+
 TEST(BatchFile, KnowsSlurmsTimes) {
     for (const char* time : {"30", "30:00", "24:00:00", "2-12", "2-12:30", "2-12:30:00"})
         EXPECT_NO_THROW(check_time_limit(time)) << time;
