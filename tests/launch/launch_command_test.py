@@ -5,6 +5,7 @@
 """
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-from escalier_job import N0, ROOT, Case, with_keys  # noqa: E402
+from escalier_job import N0, ROOT, Case, environment, with_keys  # noqa: E402
 
 BINARY = ""
 USAGE, INPUT_MISSING, STOPPED = 2, 66, 75
@@ -165,6 +166,28 @@ class Refusing(LaunchTest):
             result = self.launch(variables={"PATH": empty})
             self.assertEqual(result.code, 1, result)
             self.assertIn("mpirun cannot be started: No such file or directory; install Open MPI", result.output)
+
+
+class Script(unittest.TestCase):
+    """scripts/mpirun, whose folder a user may put into PATH."""
+
+    def start(self, path):
+        return subprocess.run([os.path.join(ROOT, "scripts/mpirun"), "-n", "2", "echo", "rank"], env=environment(PATH=path),
+                              capture_output=True, text=True, timeout=60)
+
+    def test_finds_open_mpi_behind_itself_and_copies_of_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(os.path.join(ROOT, "scripts/mpirun"), folder)
+            result = self.start(f"{ROOT}/scripts:{folder}:{os.environ['PATH']}")
+        self.assertEqual((result.returncode, result.stdout), (0, "rank\nrank\n"), result)
+
+    def test_says_that_there_is_no_open_mpi(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("bash", "grep"):
+                os.symlink(shutil.which(name), os.path.join(folder, name))
+            result = self.start(f"{ROOT}/scripts:{folder}")
+        self.assertEqual(result.returncode, 127, result)
+        self.assertIn("no mpirun in PATH; install Open MPI", result.stderr)
 
 
 class BatchFiles(LaunchTest):
