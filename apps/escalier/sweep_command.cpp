@@ -20,6 +20,7 @@
 #include "sweep/run_points.h"
 #include "sweep/table.h"
 #include "sweep_launch.h"
+#include "sweep_predict.h"
 #include "text_table.h"
 #include "train/schedule_rules.h"
 
@@ -35,6 +36,8 @@ struct SweepArguments {
     std::optional<std::int64_t> index;
     std::vector<std::string> only;
     int jobs = 1;
+    // table
+    std::string hardware, profile;
 };
 
 sweep::Sweep expand(const SweepArguments& arguments) {
@@ -131,7 +134,8 @@ bool has_exact_schedule(const config::JobSpec& spec) {
 int table(const SweepArguments& arguments) {
     const sweep::Sweep sweep = expand(arguments);
     const sweep::SweepFolder folder(sweep.folder);
-    const std::vector<sweep::Row> rows = collect(sweep, folder, {nullptr, has_exact_schedule});
+    const std::vector<sweep::Row> rows =
+        collect(sweep, folder, {step_predictor(arguments.hardware, arguments.profile), has_exact_schedule});
     const std::string markdown = to_markdown(sweep, rows);
     std::cout << markdown;
     if (std::all_of(rows.begin(), rows.end(),
@@ -185,7 +189,14 @@ void add_sweep_command(CLI::App& app, std::function<int()>& action) {
     sweep->require_subcommand(1);
     add(*sweep, "list", "Show the points, and why others cannot be", list, arguments, action);
     add(*sweep, "count", "Print how many points there are, for a job array", count, arguments, action);
-    add(*sweep, "table", "Write a table and plots of what the runs came to", table, arguments, action);
+    CLI::App* table_command =
+        add(*sweep, "table", "Write a table and plots of what the runs came to", table, arguments, action);
+    CLI::Option* profile = table_command->add_option(
+        "--profile", arguments->profile, "Predict steps by a profile that escalier plan --measure wrote");
+    table_command
+        ->add_option("--gpu", arguments->hardware,
+                     "Predict steps for this hardware; otherwise cpu, by its file")
+        ->excludes(profile);
     CLI::App* run_command =
         add(*sweep, "run", "Run the points that are not done yet", run, arguments, action);
     CLI::Option* only =

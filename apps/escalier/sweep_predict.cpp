@@ -1,0 +1,55 @@
+#include "sweep_predict.h"
+
+#include "config/profile.h"
+#include "config/yaml_file.h"
+#include "core/error.h"
+#include "plan/hardware.h"
+#include "plan/part_times.h"
+#include "plan/prediction.h"
+#include "schedule/simulate.h"
+#include "train/schedule_rules.h"
+#include "train/stage_costs.h"
+
+namespace escalier::apps {
+
+namespace {
+
+constexpr double milliseconds = 1e3;
+
+double set_step_ms(const config::JobSpec& spec) {
+    return milliseconds *
+           schedule::simulate(train::make_schedule(spec), train::predicted_durations(spec)).makespan;
+}
+
+double step_ms(const config::JobSpec& spec, const config::ModelTimes& times) {
+    return milliseconds * plan::predict(spec, train::make_schedule(spec), times, 0).step;
+}
+
+std::optional<double> step_ms(const config::JobSpec& spec, const config::Profile& profile,
+                              const std::string& file) {
+    try {
+        config::require_same_work(profile, spec, file);
+    } catch (const ConfigError&) {
+        return std::nullopt;  // of other sizes than those that were measured
+    }
+    return step_ms(spec, profile.times);
+}
+
+}  // namespace
+
+StepPredictor step_predictor(const std::string& hardware, const std::string& profile) {
+    if (!profile.empty()) {
+        const config::Profile measured =
+            config::parse_profile(config::read_yaml_file(profile, config::profile_kind));
+        return [measured, profile](const config::JobSpec& spec) { return step_ms(spec, measured, profile); };
+    }
+    const plan::Hardware named = plan::built_in_hardware(hardware.empty() ? "cpu" : hardware);
+    const bool guessed = hardware.empty();
+    return [named, guessed](const config::JobSpec& spec) -> std::optional<double> {
+        if (spec.run.clock == "sleep") return set_step_ms(spec);
+        if (guessed && spec.run.device == "cuda") return std::nullopt;
+        return step_ms(spec, plan::roofline_times(spec, named));
+    };
+}
+
+}  // namespace escalier::apps
