@@ -30,9 +30,10 @@ std::string processor_name(const Backend& backend) {
     return backend.device->description();
 }
 
-// A one-stage job with the layers of one pipeline rank.
+// A one-stage job with the layers of one pipeline rank. Of what is recomputed a few micro-batches tell
+// enough.
 config::JobSpec probe_spec(const config::JobSpec& spec, config::Recompute recompute, bool split) {
-    constexpr std::int64_t most_micro_batches = 4;
+    const std::int64_t most_micro_batches = recompute == config::Recompute::none ? 4 : 2;
     config::JobSpec probe = spec;
     probe.parallel = {spec.parallel.tp, 1, 1};
     const std::int64_t pp = spec.parallel.pp, layers = spec.model.num_layers;
