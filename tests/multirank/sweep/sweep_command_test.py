@@ -160,6 +160,24 @@ class Runs(unittest.TestCase):
             with open(sweep.case.path("runs/job-sweep/peak-0.001_pp-2_ranks-2/config.yaml"), encoding="utf-8") as file:
                 self.assertIn("  axes: {}\n", file.read())
 
+    def test_steps_are_predicted_for_the_machine_that_is_named(self):
+        with Sweep(swept(BASE, {"train.micro_batch": [1, 2]})) as sweep:
+            def predicted(*arguments):
+                sweep.do("table", *arguments)
+                return [row["predicted_step_ms"] for row in sweep.table().values()]
+
+            sweep.do("run", "--jobs", "2")
+            cpu = [float(text) for text in predicted()]
+            self.assertLess(max(float(text) for text in predicted("--gpu", "h100")), min(cpu))
+            # A profile is of one micro-batch; nobody measured the other.
+            subprocess.run([BINARY, "plan", "job.yaml", "--measure", "--repeats", "1", "--set", "train.micro_batch=2"],
+                           cwd=sweep.case.folder, check=True, capture_output=True)
+            first, second = predicted("--profile", "profile.yaml")
+            self.assertEqual(first, "")
+            self.assertGreater(float(second), 0)
+            self.assertIn("--gpu: found h10, wanted one of a100", sweep.do("table", "--gpu", "h10", code=USAGE))
+            self.assertIn("excludes", sweep.do("table", "--gpu", "h100", "--profile", "profile.yaml", code=USAGE))
+
     def test_losses_that_must_be_the_same_bits_are_and_else_it_says_so(self):
         with Sweep(swept(BASE, {"pipeline.schedule": ["1f1b", "gpipe", "zb-h1"], "parallel.pp": [2]})) as sweep:
             sweep.do("run", "--jobs", "3")
@@ -265,6 +283,7 @@ class Sample(unittest.TestCase):
                 self.assertAlmostEqual(float(row["theory_bubble"]), theory)
                 # Stages that are equal by the clock: the prediction is the theory.
                 self.assertAlmostEqual(float(row["predicted_bubble"]), theory)
+                self.assertAlmostEqual(float(row["predicted_step_ms"]), (micro_batches + stages - 1) * 24 / stages)
                 # A step cannot be shorter than its sleeps: 8 layers x 3 passes over P ranks, M + P - 1 times.
                 self.assertGreaterEqual(float(row["step_ms"]), (micro_batches + stages - 1) * 24 / stages)
             # The work is real: by the usual clock the losses are the same bits.
