@@ -3,7 +3,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -124,30 +126,63 @@ std::string drawing(const train::PlannedJob& job, const schedule::Timeline& time
 void draw_svg(const std::string& path, const train::PlannedJob& job, const TimeSource& source,
               const schedule::Timeline& timeline) {
     std::ofstream out(write_target(path));
-    out << schedule::to_svg(job.programs().schedule, timeline, source.text());
+    out << schedule::to_svg(job.programs().schedule, timeline, source.text(job.spec()));
     out.close();
     if (!out)
         throw IoError::write("--svg " + path + ": cannot be written; give a path in a folder that is there");
 }
 
-int search(const Arguments& arguments, const config::JobSpec& spec, const train::PlannedMachine& machine,
-           const TimeSource& source) {
+// Bytes of the fullest rank: to the byte where that may decide.
+class SearchMemory {
+ public:
+    SearchMemory(const train::PlannedMachine& machine, double limit)
+        : machine_(machine), limit_(limit), oracle_(machine) {}
+
+    double operator()(const config::JobSpec& job, const schedule::Schedule& schedule) {
+        constexpr double near = 0.05;
+        const std::vector<std::int64_t> each = oracle_.bytes(job, schedule);
+        const auto quick = static_cast<double>(*std::max_element(each.begin(), each.end()));
+        return std::abs(quick / limit_ - 1) < near ? exact(job) : quick;
+    }
+    double exact(const config::JobSpec& job) const {
+        std::int64_t most = 0;
+        for (const train::RankMemory& rank : train::PlannedJob(job, machine_).fullest_ranks())
+            most = std::max(most, rank.total());
+        return static_cast<double>(most);
+    }
+
+ private:
+    const train::PlannedMachine machine_;
+    const double limit_;
+    train::MemoryOracle oracle_;
+};
+
+void refuse_search(const config::JobSpec& spec, const TimeSource& source) {
     if (source.profile)
         throw ConfigError(
             "--profile: found " + source.profile_path +
             " beside --search, which looks through shapes that nobody measured; give --gpu or --hardware");
+    if (source.set(spec))
+        throw ConfigError(
+            "--search: found run.clock sleep, where run.layer_ms alone says how long actions last; give "
+            "--gpu "
+            "or --hardware to search by what a machine can do");
+}
+
+int search(const Arguments& arguments, const config::JobSpec& spec, const train::PlannedMachine& machine,
+           const TimeSource& source) {
+    refuse_search(spec, source);
     const std::optional<MemoryLimit> limit = limit_of(arguments, machine, source);
     plan::SearchProblem problem;
     problem.spec = train::settled_on(spec, machine);
     problem.ranks = spec.parallel.tp * spec.parallel.pp * spec.parallel.dp;
     problem.hardware = source.hardware;
     problem.memory_limit = limit ? static_cast<double>(limit->bytes) : source.hardware.usable_bytes();
-    train::MemoryOracle oracle(machine);
-    problem.memory = [&](const config::JobSpec& job, const schedule::Schedule& schedule) {
-        const std::vector<std::int64_t> bytes = oracle.bytes(job, schedule);
-        return static_cast<double>(*std::max_element(bytes.begin(), bytes.end()));
-    };
-    const SearchPage page = run_search(problem.spec, problem);
+    SearchMemory memory(machine, problem.memory_limit);
+    problem.memory = std::ref(memory);
+    SearchPage page = run_search(problem.spec, problem);
+    for (plan::Found& found : page.result.best) found.bytes = memory.exact(found.spec);
+    page.own_bytes = memory.exact(page.own_spec);
     if (arguments.json)
         std::cout
             << nlohmann::ordered_json{{"job", spec.run.name}, {"search", search_json(page, problem)}}.dump(2)
@@ -180,7 +215,7 @@ int run(const Arguments& arguments) {
             {"micro_batch", spec.train.micro_batch},
             {"micro_batches", spec.micro_batches()},
             {"memory", memory_json(job, memory)},
-            {"time", time_json(source, time)}};
+            {"time", time_json(source, spec, time)}};
         std::cout << page.dump(2) << "\n";
         return 0;
     }
@@ -203,29 +238,41 @@ void add_plan_command(CLI::App& app, std::function<int()>& action) {
         ->add_option("--set", arguments->overrides,
                      "section.key=value, over the file; may be given several times")
         ->allow_extra_args(false);
-    command
-        ->add_option("--ranks-per-node", arguments->ranks_per_node,
-                     "ranks that share a node (default: all of them, 8 with GPUs)")
-        ->check(whole_number(1, config::most_ranks));
-    command
-        ->add_option("--memory", arguments->memory_gib,
-                     "GiB that a rank may take: of its GPU, or of the host (default: this machine's, shared)")
-        ->check(number_not_negative());
-    command->add_flag("--all-ranks", arguments->all_ranks,
-                      "a row for every rank instead of the fullest of each pipeline rank");
-    command->add_flag("--json", arguments->json, "everything as JSON, in bytes");
-    command->add_flag("--search", arguments->search,
-                      "look through every grid, schedule, micro-batch, recompute and layout for the fastest");
-    add_time_options(*command, arguments->time);
-    command->add_option("--svg", arguments->svg, "draw the predicted step into this file");
-    command->add_flag(
+    CLI::Option* measure = command->add_flag(
         "--measure", arguments->measure.measure,
         "measure the parts of the model on this machine instead; under mpirun on all its ranks at once");
     command->add_option("--out", arguments->measure.out, "where --measure writes the profile")
-        ->capture_default_str();
+        ->capture_default_str()
+        ->needs(measure);
     command->add_option("--repeats", arguments->measure.repeats, "of --measure, which takes medians")
         ->check(whole_number(1, 1000))
-        ->capture_default_str();
+        ->capture_default_str()
+        ->needs(measure);
+    command
+        ->add_option("--ranks-per-node", arguments->ranks_per_node,
+                     "ranks that share a node (default: all of them, 8 with GPUs)")
+        ->check(whole_number(1, config::most_ranks))
+        ->excludes(measure);
+    command
+        ->add_option("--memory", arguments->memory_gib,
+                     "GiB that a rank may take: of its GPU, or of the host (default: this machine's, shared)")
+        ->check(number_not_negative())
+        ->excludes(measure);
+    command->add_flag("--json", arguments->json, "everything as JSON, in bytes")->excludes(measure);
+    CLI::Option* search =
+        command
+            ->add_flag("--search", arguments->search,
+                       "look through every grid, schedule, micro-batch, recompute and layout for the fastest")
+            ->excludes(measure);
+    command
+        ->add_flag("--all-ranks", arguments->all_ranks,
+                   "a row for every rank instead of the fullest of each pipeline rank")
+        ->excludes(measure)
+        ->excludes(search);
+    command->add_option("--svg", arguments->svg, "draw the predicted step into this file")
+        ->excludes(measure)
+        ->excludes(search);
+    add_time_options(*command, arguments->time, measure);
     command->callback([&action, arguments] { action = [arguments] { return run(*arguments); }; });
 }
 

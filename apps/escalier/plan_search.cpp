@@ -2,11 +2,12 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-#include <map>
+#include <cmath>
 
 #include "core/clock.h"
 #include "core/text.h"
+#include "counted_text.h"
+#include "plan_layout.h"
 #include "plan_time.h"
 #include "schedule/lower.h"
 #include "text_table.h"
@@ -20,29 +21,8 @@ double gib(double bytes) {
     return bytes / (1 << 30);
 }
 
-std::string percent(double share) {
-    return fmt::format("{:.1f} %", 100 * share);
-}
-
-// "2 x8, 1 x2" for layers, "full x4, none x60" for recompute: how often each value stands there.
-template <class Value, class Name>
-std::string counted(const std::vector<Value>& values, const Name& name) {
-    std::map<Value, int> counts;
-    for (const Value& value : values) ++counts[value];
-    if (counts.size() == 1) return name(values.front());
-    std::string text;
-    for (auto it = counts.rbegin(); it != counts.rend(); ++it)
-        text += (text.empty() ? "" : ", ") + name(it->first) + fmt::format(" x{}", it->second);
-    return text;
-}
-
-std::string layers_text(const std::vector<std::int64_t>& layers) {
-    if (layers.size() <= 8) return fmt::format("[{}]", fmt::join(layers, ", "));
-    return counted(layers, [](std::int64_t n) { return std::to_string(n); });
-}
-
 std::string recompute_text(const config::JobSpec& spec) {
-    return counted(spec.train.recompute, [](config::Recompute kind) {
+    return counted_text(spec.train.recompute, [](config::Recompute kind) {
         return std::string(kind == config::Recompute::full        ? "full"
                            : kind == config::Recompute::attention ? "attention"
                                                                   : "none");
@@ -67,6 +47,10 @@ Row row(const std::string& place, const config::JobSpec& spec, const plan::Predi
             layers_text(spec.pipeline.layers_per_stage)};
 }
 
+std::string difference(double seconds) {
+    return (seconds < 0 ? "-" : "+") + seconds_text(std::abs(seconds));
+}
+
 Row head() {
     return {"",     "tp",  "pp",     "dp",      "schedule", "chunks",    "micro-batch", "M",
             "step", "MFU", "bubble", "exposed", "GiB",      "recompute", "layers"};
@@ -88,9 +72,11 @@ std::string why(const SearchPage& page, const plan::SearchProblem& problem) {
                  exposed = seconds_more(own.exposed, best.prediction.exposed),
                  all = own.step - best.prediction.step;
     return fmt::format(
-        "The job's own grid takes {:.1f} % longer, {}: {:+.2f} s idle in the bubble, {:+.2f} s in exposed "
-        "communication, {:+.2f} s in computing and updating.\n",
-        100 * slower, seconds_text(all), bubble, exposed, all - bubble - exposed);
+        "The job's own grid takes {:.1f} % longer, {}: {} idle in the bubble, {} in exposed communication, "
+        "{} in "
+        "computing and updating.\n",
+        100 * slower, seconds_text(all), difference(bubble), difference(exposed),
+        difference(all - bubble - exposed));
 }
 
 }  // namespace

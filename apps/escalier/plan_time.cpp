@@ -2,9 +2,6 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-
-#include "config/layout.h"
 #include "core/text.h"
 #include "plan/part_times.h"
 #include "plan/stage_times.h"
@@ -24,13 +21,28 @@ std::string share(double part, double whole) {
     return fmt::format("{:.1f} %", whole > 0 ? 100 * part / whole : 0.0);
 }
 
-double slowest(const config::ModelTimes& times, const std::vector<std::int64_t>& layout,
-               const std::vector<config::Recompute>& recompute, bool split) {
-    double most = 0;
-    for (std::size_t stage = 0; stage < layout.size(); ++stage)
-        most = std::max(most, plan::stage_seconds(times, layout[stage], stage == 0,
-                                                  stage + 1 == layout.size(), recompute[stage], split));
-    return most;
+// run.clock sleep: layers alone take time, and a full recompute is one more forward pass.
+config::ModelTimes set_times(const config::RunConfig& run) {
+    const double pass = 1e-3 * run.layer_ms;
+    config::ModelTimes times;
+    times.layer = {pass, 2 * pass, pass, pass, 0, 0};
+    times.layer_again = pass;
+    return times;
+}
+
+// What a run does besides training steps, or does otherwise than the times say.
+std::vector<std::string> left_out(const TimeSource& source, const config::JobSpec& spec) {
+    std::vector<std::string> out;
+    const auto every = [&](const char* what, std::int64_t steps) {
+        if (steps > 0) out.push_back(fmt::format("{} every {} step{}", what, steps, steps == 1 ? "" : "s"));
+    };
+    every("validation", spec.eval.every);
+    every("checkpoints", spec.checkpoint.every);
+    if (source.set(spec)) out.emplace_back("messages, sums between ranks and the optimizer");
+    if (spec.run.device != "cuda" || source.profile) return out;
+    if (spec.run.share_gpu) out.emplace_back("waiting for a GPU that ranks share");
+    if (spec.run.comm == "staged") out.emplace_back("the way of messages through host memory");
+    return out;
 }
 
 }  // namespace
@@ -39,18 +51,23 @@ std::string seconds_text(double seconds) {
     return seconds >= 1 ? fmt::format("{:.3f} s", seconds) : fmt::format("{:.2f} ms", 1e3 * seconds);
 }
 
-void add_time_options(CLI::App& command, TimeArguments& arguments) {
+void add_time_options(CLI::App& command, TimeArguments& arguments, CLI::Option* measure) {
     CLI::Option* gpu =
-        command.add_option("--gpu", arguments.gpu, "predict for this device: a100, b200, cpu, h100 or h200");
+        command.add_option("--gpu", arguments.gpu, "predict for this device: a100, b200, cpu, h100 or h200")
+            ->excludes(measure);
     command
         .add_option("--hardware", arguments.hardware,
                     "the same, described in a file like configs/hardware/h100.yaml")
-        ->excludes(gpu);
-    command.add_option("--profile", arguments.profile,
-                       "predict with the times that --measure found, a YAML file");
+        ->excludes(gpu)
+        ->excludes(measure);
+    command
+        .add_option("--profile", arguments.profile,
+                    "predict with the times that --measure found, a YAML file")
+        ->excludes(measure);
 }
 
 config::ModelTimes TimeSource::times(const config::JobSpec& spec) const {
+    if (set(spec)) return set_times(spec.run);
     if (!profile) return plan::roofline_times(spec, hardware);
     config::require_same_work(*profile, spec, profile_path);
     return profile->times;
@@ -59,10 +76,11 @@ config::ModelTimes TimeSource::times(const config::JobSpec& spec) const {
 double TimeSource::peak(const config::JobSpec& spec) const {
     constexpr double tera = 1e12;
     if (spec.log.peak_tflops) return tera * static_cast<double>(*spec.log.peak_tflops);
-    return profile ? 0 : hardware.peak_flops(plan::planned_dtype(spec, hardware));
+    return profile || set(spec) ? 0 : hardware.peak_flops(plan::planned_dtype(spec, hardware));
 }
 
-std::string TimeSource::text() const {
+std::string TimeSource::text(const config::JobSpec& spec) const {
+    if (set(spec)) return fmt::format("set by run.layer_ms, {:g} ms, for run.clock sleep", spec.run.layer_ms);
     if (profile)
         return fmt::format("measured ({}): {}, {} rank{} at once, {} thread{} each", profile_path,
                            profile->machine.processor, profile->machine.ranks,
@@ -73,6 +91,7 @@ std::string TimeSource::text() const {
 
 TimeSource read_time_source(const TimeArguments& arguments, const std::string& device) {
     TimeSource source;
+    source.named = arguments.names_machine() || !arguments.profile.empty();
     if (!arguments.hardware.empty()) {
         source.hardware_name = arguments.hardware;
         source.hardware =
@@ -93,14 +112,10 @@ PlannedTime plan_time(const TimeSource& source, const config::JobSpec& spec,
                       const schedule::Schedule& schedule, const std::vector<schedule::Program>& programs) {
     const config::ModelTimes times = source.times(spec);
     const bool split = schedule.has_split_backward();
-    const std::vector<std::int64_t>& layout = spec.pipeline.layers_per_stage;
     PlannedTime out;
     out.prediction = plan::predict(spec, schedule, programs, times, source.peak(spec));
     out.stages = plan::stage_times(spec, times, split).durations;
-    out.slowest_stage = slowest(times, layout, spec.train.recompute, split);
-    out.slowest_even =
-        slowest(times, config::even_layout(spec.model.num_layers, static_cast<std::int64_t>(layout.size())),
-                spec.train.recompute, split);
+    out.layout = layout_gain(spec, schedule, times);
     return out;
 }
 
@@ -121,7 +136,7 @@ std::string time_page(const TimeSource& source, const config::JobSpec& spec, con
                         share(r.exchange, p.step), share(r.bubble, p.step), share(r.messages, p.step),
                         share(r.reduction, p.step), milliseconds(r.optimizer), ""});
     }
-    std::string text = "time       " + source.text() + "\n" + text_table(rows);
+    std::string text = "time       " + source.text(spec) + "\n" + text_table(rows);
     text += fmt::format("step       {}: data {}, pipeline {}, sums of gradients {}, norm {}, optimizer {}\n",
                         seconds_text(p.step), seconds_text(p.data), seconds_text(p.pipeline),
                         seconds_text(p.reduction), seconds_text(p.norm), seconds_text(p.optimizer));
@@ -138,14 +153,14 @@ std::string time_page(const TimeSource& source, const config::JobSpec& spec, con
             "note       one tensor group measured {}, so messages and sums between ranks count as nothing; "
             "measure with mpirun -n {} or more\n",
             source.profile_path, 2 * spec.parallel.tp);
-    if (spec.pipeline.layers_per_stage.size() > 1)
-        text += fmt::format("balance    slowest stage {} per micro-batch; {} with even layers ({:+.1f} %)\n",
-                            seconds_text(time.slowest_stage), seconds_text(time.slowest_even),
-                            100 * (time.slowest_even / time.slowest_stage - 1));
+    text += layout_lines(time.layout);
+    const std::vector<std::string> missing = left_out(source, spec);
+    if (!missing.empty()) text += fmt::format("left out   {}\n", fmt::join(missing, "; "));
     return text;
 }
 
-nlohmann::ordered_json time_json(const TimeSource& source, const PlannedTime& time) {
+nlohmann::ordered_json time_json(const TimeSource& source, const config::JobSpec& spec,
+                                 const PlannedTime& time) {
     const plan::Prediction& p = time.prediction;
     nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
     for (const plan::RankPrediction& r : p.ranks)
@@ -158,7 +173,7 @@ nlohmann::ordered_json time_json(const TimeSource& source, const PlannedTime& ti
                          {"messages_s", r.messages},
                          {"reduction_s", r.reduction},
                          {"optimizer_s", r.optimizer}});
-    nlohmann::ordered_json out = {{"source", source.text()},
+    nlohmann::ordered_json out = {{"source", source.text(spec)},
                                   {"step_s", p.step},
                                   {"data_s", p.data},
                                   {"pipeline_s", p.pipeline},
@@ -169,8 +184,8 @@ nlohmann::ordered_json time_json(const TimeSource& source, const PlannedTime& ti
                                   {"exposed_communication", p.exposed},
                                   {"tokens_per_s", p.tokens_per_s},
                                   {"model_flops", p.model_flops},
-                                  {"slowest_stage_s", time.slowest_stage},
-                                  {"slowest_even_stage_s", time.slowest_even},
+                                  {"layout", layout_json(time.layout)},
+                                  {"left_out", left_out(source, spec)},
                                   {"stages",
                                    {{"forward_s", time.stages.forward},
                                     {"input_gradient_s", time.stages.input_gradient},

@@ -10,6 +10,7 @@
 #include "config/profile.h"
 #include "plan/hardware.h"
 #include "plan/prediction.h"
+#include "plan_layout.h"
 #include "schedule/simulate.h"
 
 namespace escalier::apps {
@@ -22,7 +23,8 @@ struct TimeArguments {
 
     bool names_machine() const { return !gpu.empty() || !hardware.empty(); }
 };
-void add_time_options(CLI::App& command, TimeArguments& arguments);
+// measure: the flag that predicts nothing.
+void add_time_options(CLI::App& command, TimeArguments& arguments, CLI::Option* measure);
 
 // What parts of the model take, and whence that is known.
 struct TimeSource {
@@ -31,10 +33,14 @@ struct TimeSource {
     std::optional<config::Profile> profile;
     std::string profile_path;
 
-    // The profile's, or a roofline's; spec: resolved.
+    bool named = false;  // whether the command line says which
+
+    // Whether actions last as long as run.layer_ms says: the clock sleeps, and no machine is named.
+    bool set(const config::JobSpec& spec) const { return !named && spec.run.clock == "sleep"; }
+    // The set ones, the profile's, or a roofline's; spec: resolved.
     config::ModelTimes times(const config::JobSpec& spec) const;
     double peak(const config::JobSpec& spec) const;  // FLOP/s of one device, 0: unknown
-    std::string text() const;
+    std::string text(const config::JobSpec& spec) const;
 };
 // device: "cpu" or "cuda"; without --gpu and --hardware it is the CPU's file, or that of an H100. Throws
 // ConfigError or IoError.
@@ -43,17 +49,17 @@ TimeSource read_time_source(const TimeArguments& arguments, const std::string& d
 struct PlannedTime {
     plan::Prediction prediction;
     schedule::Durations stages;  // seconds of one micro-batch
-    double slowest_stage = 0;    // seconds of one micro-batch
-    double slowest_even = 0;     // with the same layers laid out evenly
+    LayoutGain layout;
 };
 // spec: resolved. Throws ConfigError where the profile is of other work.
 PlannedTime plan_time(const TimeSource& source, const config::JobSpec& spec,
                       const schedule::Schedule& schedule, const std::vector<schedule::Program>& programs);
 
 std::string time_page(const TimeSource& source, const config::JobSpec& spec, const PlannedTime& time);
-nlohmann::ordered_json time_json(const TimeSource& source, const PlannedTime& time);
+nlohmann::ordered_json time_json(const TimeSource& source, const config::JobSpec& spec,
+                                 const PlannedTime& time);
 
-// "1.234 s", "12.3 ms"
+// "1.234 s", "12.34 ms"
 std::string seconds_text(double seconds);
 
 }  // namespace escalier::apps

@@ -47,7 +47,7 @@ class PlanTime(unittest.TestCase):
 
     def test_prediction(self):
         page = self.escalier("plan", "job.yaml")
-        for word in ("roofline of cpu", "step ", "bubble ", "exposed communication", "tokens/s", "MFU", "even layers"):
+        for word in ("roofline of cpu", "step ", "bubble ", "exposed communication", "tokens/s", "MFU", "even, and balanced"):
             self.assertIn(word, page)
         time = self.time_of("--gpu", "h100", "--svg", "plan.svg")
         with open(os.path.join(self.folder, "plan.svg"), encoding="utf-8") as file:
@@ -56,6 +56,84 @@ class PlanTime(unittest.TestCase):
         self.assertAlmostEqual(parts, time["step_s"], places=12)
         self.assertEqual(len(time["pipeline_ranks"]), 2)
         self.assertLess(self.time_of("--gpu", "b200")["step_s"], self.time_of("--gpu", "a100")["step_s"])
+
+    def test_layouts_are_held_against_even_ones(self):
+        head = ("--set", "model.vocab_size=4096")  # one that outweighs the layers
+        gain = self.time_of(*head)["layout"]
+        self.assertEqual(gain["own"], gain["balanced"])
+        self.assertEqual(gain["even"]["layers"], [2, 2])
+        self.assertGreater(gain["own"]["layers"][0], 2)
+        self.assertLess(gain["own"]["slowest_stage_s"], gain["even"]["slowest_stage_s"])
+        self.assertLess(gain["own"]["step_s"], gain["even"]["step_s"])
+        page = self.escalier("plan", "job.yaml", *head)
+        self.assertRegex(page, r"layout     \[3, 1\], balanced by these times: slowest stage \S+ ms against \S+ ms even, "
+                               r"step \S+ % shorter")
+        page = self.escalier("plan", "job.yaml", *head, "--set", "pipeline.layout=even")
+        self.assertRegex(page, r"layout     \[2, 2\], even\n +\[3, 1\] would be balanced by these times: .* % shorter")
+        page = self.escalier("plan", "job.yaml", *head, "--set", "pipeline.layout=[1, 3]")
+        self.assertRegex(page, r"layout     \[1, 3\]: slowest stage .* % longer\n +\[3, 1\] would be")
+        # One stage has nothing to be laid out.
+        self.assertNotIn("layout ", self.escalier("plan", "job.yaml", "--set", "parallel.pp=1"))
+
+    def test_a_sleeping_clock_is_predicted_by_its_set_times(self):
+        sleeping = ("--set", "run.clock=sleep", "--set", "run.layer_ms=2", "--set", "pipeline.layout=even")
+        time = self.time_of(*sleeping)
+        self.assertAlmostEqual(time["step_s"], (4 + 2 - 1) * 3 * 2 * 2e-3)  # (M + P - 1) passes of two layers
+        self.assertIsNone(time["mfu"])
+        page = self.escalier("plan", "job.yaml", *sleeping)
+        self.assertIn("set by run.layer_ms, 2 ms, for run.clock sleep", page)
+        self.assertIn("left out   messages, sums between ranks and the optimizer", page)
+        self.assertIn("roofline", self.time_of(*sleeping, "--gpu", "h100")["source"])
+        self.assertIn("--search: found run.clock sleep", self.escalier("plan", "job.yaml", *sleeping, "--search", code=2))
+
+    def test_what_is_not_predicted_is_said(self):
+        page = self.escalier("plan", "job.yaml", "--set", "eval.every=50", "--set", "checkpoint.every=1")
+        self.assertIn("left out   validation every 50 steps; checkpoints every 1 step\n", page)
+        self.assertEqual(self.time_of()["left_out"], [])
+        time = self.time_of("--gpu", "h100", "--set", "run.device=cuda", "--set", "run.share_gpu=true")
+        self.assertEqual(time["left_out"], ["waiting for a GPU that ranks share", "the way of messages through host memory"])
+        for key in ("optimizer.zero=1", "parallel.cp=2", "parallel.sequence_parallel=true"):
+            self.assertIn("unknown key", self.escalier("plan", "job.yaml", "--set", key, code=2))
+
+    def test_flags_that_do_not_go_together(self):
+        for flags in (("--measure", "--json"), ("--measure", "--search"), ("--measure", "--gpu", "h100"),
+                      ("--measure", "--profile", "p.yaml"), ("--measure", "--svg", "p.svg"), ("--measure", "--memory", 1),
+                      ("--search", "--svg", "p.svg"), ("--search", "--all-ranks"),
+                      ("--gpu", "h100", "--hardware", "h100.yaml")):
+            self.assertRegex(self.escalier("plan", "job.yaml", *flags, code=2), "excludes")
+        for flags in (("--out", "p.yaml"), ("--repeats", 3)):
+            self.assertIn("requires --measure", self.escalier("plan", "job.yaml", *flags, code=2))
+        self.assertIn("--repeats", self.escalier("plan", "job.yaml", "--measure", "--repeats", 0, code=2))
+        self.assertIn("--svg nowhere/p.svg: cannot be written", self.escalier("plan", "job.yaml", "--svg", "nowhere/p.svg", code=74))
+        said = self.escalier("plan", "job.yaml", "--measure", "--repeats", 1, "--out", "nowhere/p.yaml", code=74)
+        self.assertIn("--out nowhere/p.yaml: cannot be written", said)
+
+    def test_sizes_that_do_not_divide(self):
+        for keys, said in ((("--ranks", 3), "needs 2 processes, got 3"),
+                           (("--set", "parallel.tp=3"), "not divisible by tp 3"),
+                           (("--set", "parallel.pp=8"), "layers"),
+                           (("--set", "train.global_batch=7"), "global_batch 7")):
+            self.assertIn(said, self.escalier("plan", "job.yaml", *keys, code=2))
+        said = self.escalier("plan", "job.yaml", "--measure", "--set", "parallel.tp=2", code=2)
+        self.assertIn("plan --measure runs whole tensor groups: parallel.tp is 2, found 1 process; start it with mpirun -n 2", said)
+
+    def test_tensor_and_pipeline_ranks_together(self):
+        both = ("--set", "parallel.tp=2", "--set", "parallel.dp=2", "--set", "model.tie_embeddings=true")
+        self.escalier("plan", "job.yaml", "--measure", "--repeats", 1, *both, ranks=4)
+        time = self.time_of("--profile", "profile.yaml", *both)
+        rank = time["pipeline_ranks"][0]
+        self.assertGreater(rank["tensor_sums_s"], 0)
+        self.assertGreater(time["stages"]["message_s"], 0)
+        self.assertGreater(time["reduction_s"], 0)
+        said = self.escalier("plan", "job.yaml", "--profile", "profile.yaml", *both, "--set", "parallel.tp=1", code=2)
+        self.assertIn("tp 2, but the job has 1", said)
+        alone = self.escalier("plan", "job.yaml", "--profile", "profile.yaml", *both)
+        self.assertNotIn("count as nothing", alone)
+        # One tensor group knows nothing of messages, and its profile says so.
+        self.escalier("plan", "job.yaml", "--measure", "--repeats", 1, *both, ranks=2)
+        self.assertIn("measure with mpirun -n 4 or more", self.escalier("plan", "job.yaml", "--profile", "profile.yaml", *both))
+        roofline = self.time_of("--gpu", "h100", *both)
+        self.assertGreater(roofline["exposed_communication"], 0)
 
     def test_hardware_files(self):
         with open(os.path.join(ROOT, "configs/hardware/h100.yaml"), encoding="utf-8") as file:
@@ -101,7 +179,28 @@ class PlanTime(unittest.TestCase):
             self.assertEqual(sum(entry["layers"]), 126)
             self.assertLessEqual(entry["bytes"], found["limit_bytes"])
         page = self.escalier("plan", "job.yaml", "--ranks", 8192, "--gpu", "h100", "--search")
-        self.assertIn("The job's own grid", page)
+        self.assertRegex(page, r"The job's own grid does not fit: \d+\.\d GiB a rank, and there are 77\.0")
+        said = self.escalier("plan", "job.yaml", "--ranks", 8192, "--search", "--profile", "profile.yaml", code=66)
+        self.assertIn("profile.yaml", said)
+        page = self.escalier("plan", "job.yaml", "--ranks", 8192, "--gpu", "h100", "--memory", 1, "--search")
+        self.assertIn("Nothing fits.", page)
+
+    def test_search_of_a_small_job(self):
+        found = json.loads(self.escalier("plan", "job.yaml", "--search", "--json"))["search"]
+        for entry in found["best"]:
+            self.assertEqual(entry["tp"] * entry["pp"] * entry["dp"], 2)
+        page = self.escalier("plan", "job.yaml", "--search", "--set", "train.micro_batch=1")
+        self.assertRegex(page, r"The job's own grid takes \S+ % longer, \S+ ms: [+-]\S+ ms idle in the bubble")
+        # What a search found is what a plan of it says, to the byte.
+        best = found["best"][0]
+        keys = {"parallel.tp": best["tp"], "parallel.pp": best["pp"], "parallel.dp": best["dp"],
+                "pipeline.schedule": best["schedule"], "pipeline.chunks": best["chunks"],
+                "pipeline.layout": best["layers"], "train.micro_batch": best["micro_batch"],
+                "train.recompute": best["recompute"]}
+        plan = json.loads(self.escalier("plan", "job.yaml", "--json",
+                                        *(part for key, value in keys.items() for part in ("--set", f"{key}={value}"))))
+        self.assertEqual(best["bytes"], max(rank["total_bytes"] for rank in plan["memory"]["ranks"]))
+        self.assertAlmostEqual(best["step_s"], plan["time"]["step_s"], delta=0.02 * best["step_s"])
 
 
 if __name__ == "__main__":
