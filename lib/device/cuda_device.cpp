@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <limits>
+#include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -101,7 +103,8 @@ CudaDevice::CudaDevice(int index, bool deterministic)
     : index_(selected(index)),
       memory_(std::make_unique<DeviceMemory>(*this)),
       pinned_(std::make_unique<PinnedMemory>()),
-      zero_(CudaEvent::Kind::timing) {
+      zero_(CudaEvent::Kind::timing),
+      zero_candidate_(CudaEvent::Kind::timing) {
     cudaDeviceProp properties{};
     check_cuda(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
     name_ = properties.name;
@@ -192,13 +195,22 @@ bool CudaDevice::progressed() {
     return passed_marks_ > before;
 }
 
-// Anew for every step: events count in fp32 milliseconds. With nothing queued the event passes within
-// microseconds.
+// Anew for every step: events count in fp32 milliseconds. With nothing queued an event passes within
+// microseconds; where this process or its share of the GPU was taken away meanwhile, another try is closer.
 void CudaDevice::align_clocks() {
-    const double before = now_seconds();
-    zero_.record(stream_.get());
-    while (!zero_.passed()) sched_yield();
-    zero_seconds_ = 0.5 * (before + now_seconds());
+    constexpr int most_tries = 10;
+    constexpr double close_enough = 50e-6;  // s
+    double closest = std::numeric_limits<double>::infinity();
+    for (int tries = 0; tries < most_tries && closest > close_enough; ++tries) {
+        const double before = now_seconds();
+        zero_candidate_.record(stream_.get());
+        while (!zero_candidate_.passed()) sched_yield();
+        const double after = now_seconds();
+        if (after - before >= closest) continue;
+        closest = after - before;
+        zero_seconds_ = 0.5 * (before + after);
+        std::swap(zero_, zero_candidate_);
+    }
 }
 
 void CudaDevice::begin_range(const char* name) {

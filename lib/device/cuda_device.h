@@ -69,6 +69,7 @@ class CudaDevice final : public Device {
     int passed_marks_ = 0;     // of these, as progressed() has seen
     CudaEvent zero_;           // marks are measured from here,
     double zero_seconds_ = 0;  // which was then, on the host's clock
+    CudaEvent zero_candidate_;
 };
 
 }  // namespace escalier::device

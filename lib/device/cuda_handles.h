@@ -45,7 +45,10 @@ class CudaEvent {
         if (event_) cudaEventDestroy(event_);
     }
     CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-    CudaEvent& operator=(CudaEvent&&) = delete;
+    CudaEvent& operator=(CudaEvent&& other) noexcept {
+        std::swap(event_, other.event_);
+        return *this;
+    }
 
     void record(cudaStream_t stream) {
         kernels::cuda::check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");

@@ -81,9 +81,9 @@ TEST(CudaDevice, ErrorsNameCallCodeAndPlace) {
     EXPECT_TRUE(contains(said, "cuda_device.cpp:")) << said;
 }
 
-// The two clocks are held against each other once, and a busy machine may take the processor away in between.
+// A busy machine may take the processor away while the clocks are held against each other.
 TEST(CudaDevice, MarksAreOnTheHostsClock) {
-    constexpr double slack = 0.25;
+    constexpr double slack = 0.02;
     CudaDevice device(0, true);
     for (int step = 0; step < 3; ++step) {
         const double before = now_seconds();
