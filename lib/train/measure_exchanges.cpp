@@ -6,15 +6,21 @@
 
 #include "core/clock.h"
 #include "optim/grad_reducer.h"
+#include "train/measure_parts.h"
 
 namespace escalier::train {
 
 namespace {
 
-double median_seconds(Assembly& assembly, comm::MpiEnv& env, comm::Communicator& host, int repeats,
-                      const std::function<void()>& work) {
+using Work = std::function<void()>;
+
+// before: what is not timed.
+double median_seconds(
+    Assembly& assembly, comm::MpiEnv& env, comm::Communicator& host, int repeats, const Work& work,
+    const Work& before = [] {}) {
     std::vector<double> seconds;
     for (int i = 0; i <= repeats; ++i) {
+        before();
         host.barrier("the start of a measurement");
         const double start = now_seconds();
         work();
@@ -55,6 +61,11 @@ double message_seconds(Assembly& assembly, comm::MpiEnv& env, comm::Communicator
     return seconds / (2 * round_trips);
 }
 
+// Sums follow passes over the whole model, which leave few of its gradients in the caches.
+Work a_pass(Assembly& assembly, comm::MpiEnv& env) {
+    return [&] { measure_parts(assembly, env); };
+}
+
 double reduction_seconds(Assembly& assembly, comm::MpiEnv& env, comm::Communicator& host,
                          comm::Communicator& peers, int repeats) {
     const model::ModelContext& context = assembly.model().context();
@@ -67,10 +78,11 @@ double reduction_seconds(Assembly& assembly, comm::MpiEnv& env, comm::Communicat
     double elements = 0;
     for (const model::Parameter& parameter : parameters)
         elements += static_cast<double>(parameter.gradient.elements());
-    const double seconds = median_seconds(assembly, env, host, repeats, [&] {
+    const Work sum = [&] {
         reducer.start(context.op, 0);
         reducer.finish(context.op);
-    });
+    };
+    const double seconds = median_seconds(assembly, env, host, repeats, sum, a_pass(assembly, env));
     return seconds / elements;
 }
 
@@ -93,9 +105,10 @@ ExchangeTimes measure_exchanges(Assembly& assembly, comm::MpiEnv& env, comm::Com
                                                     return a.gradient.elements() < b.gradient.elements();
                                                 })
                                    ->gradient;
-    const double seconds = median_seconds(assembly, env, host_peers, repeats, [&] {
+    const Work sum = [&] {
         if (paired) pair->all_reduce_sum(largest, "a measured sum over two ranks");
-    });
+    };
+    const double seconds = median_seconds(assembly, env, host_peers, repeats, sum, a_pass(assembly, env));
     times.remote_tie = seconds / static_cast<double>(largest.elements());
     return times;
 }
