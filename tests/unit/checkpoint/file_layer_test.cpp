@@ -1,5 +1,6 @@
 #include "checkpoint/file_layer.h"
 
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 

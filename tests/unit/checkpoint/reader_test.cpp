@@ -1,5 +1,7 @@
 #include "checkpoint/reader.h"
 
+#include <gtest/gtest.h>
+
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/run_folder.h"

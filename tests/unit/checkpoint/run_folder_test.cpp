@@ -1,5 +1,7 @@
 #include "checkpoint/run_folder.h"
 
+#include <gtest/gtest.h>
+
 #include "checkpoint/retention.h"
 #include "core/error.h"
 #include "tests/harness/temp_folder.h"

@@ -1,5 +1,7 @@
 #include "checkpoint/write_checkpoint.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "checkpoint/reader.h"
