@@ -214,6 +214,15 @@ TensorComparison SideComparison::compare(std::size_t entry) {
             }
     }
     out.elements = tensor.hull.rows * columns;
+    const double whole = rounding_.whole() * cancellation(tensor);
+    const double apart = out.sums.relative_difference() / whole;
+    if (tensor.quantity == Quantity::gradient && !is_key_bias(tensor.name) && out.sums.aa > 0 && apart > 1 &&
+        apart > out.worst) {
+        out.worst = apart;
+        out.as_whole = true;
+        out.difference = std::sqrt(out.sums.dd);
+        out.allowed = whole * std::sqrt(out.sums.aa);
+    }
     double common = 0;
     for (const double value : over_samples) common += value * value;
     if (out.sums.dd > 0)

@@ -57,6 +57,7 @@ struct TensorComparison {
     double difference = 0;             // |a - b| where it is worst
     double allowed = 0;                // there: the rounding expected
     double worst = 0;                  // the largest |a - b| over the rounding expected
+    bool as_whole = false;             // worst, difference and allowed are those of the whole gradient's norm
     std::int64_t row = 0, column = 0;  // there
     double a = 0, b = 0;               // there
     double scale = 0;                  // root mean square of the elements that are not zero, side 0

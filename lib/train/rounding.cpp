@@ -12,15 +12,16 @@ constexpr double lambda = 8;
 }  // namespace
 
 Rounding::Rounding(const config::JobSpec& spec) {
-    const double unit = spec.train.dtype == "bf16" ? std::exp2(-9) : std::exp2(-24);
+    const double unit = spec.train.dtype == "bf16" ? std::exp2(-8) : std::exp2(-24);
     const double ops = 8.0 * static_cast<double>(spec.model.num_layers) + 8.0;
     const double tokens = static_cast<double>(spec.train.global_batch * spec.train.seq_len);
     value_ = lambda * unit * std::sqrt(ops);
     sum_ = lambda * unit * std::sqrt(ops * tokens);
-    // The contract's figures in fp32; coarser types err in proportion, less what averages out over tokens.
-    const double coarser = unit / std::exp2(-24) / std::sqrt(tokens);
-    loss_ = 1e-5 * std::max(1.0, coarser);
-    norm_ = 1e-4 * std::max(1.0, coarser);
+    whole_ = std::min(2 * sum_, 0.25);
+    // The contract's figures in fp32; what coarser types err by averages out over tokens.
+    const double averaged = lambda * unit / std::sqrt(tokens);
+    loss_ = std::max(1e-5, 2 * averaged + unit / 16);
+    norm_ = std::max(1e-4, averaged * std::sqrt(ops));
 }
 
 double Rounding::rho(Quantity quantity) const {
@@ -32,6 +33,10 @@ double Rounding::rho(Quantity quantity) const {
         default:
             return sum_;
     }
+}
+
+double Rounding::whole() const {
+    return whole_;
 }
 
 double Rounding::loss() const {

@@ -13,7 +13,9 @@
 //   - gradients of queries and keys have gone through the softmax's differences, which cancel: their terms
 //     count four times (compare_sides.cpp).
 //
-// So an element g of a tensor whose elements have root mean square r may differ by rho (|g| + r).
+// So an element g of a tensor whose elements have root mean square r may differ by rho (|g| + r). In bf16
+// that is more than a gradient itself, for the errors of its terms average out as the terms do; so a gradient
+// as a whole may differ by no more than a quarter, which no factor of 2 stays below.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +30,14 @@ class Rounding {
     explicit Rounding(const config::JobSpec& spec);
 
     double rho(Quantity quantity) const;  // of elements; see above
+    double whole() const;                 // of a gradient's norm: |a - b| / |a|
     double loss() const;                  // relative
     double norm() const;                  // relative
 
  private:
     double value_ = 0;  // of activations
     double sum_ = 0;    // of sums over all tokens
+    double whole_ = 0;  // of a gradient as a whole
     double loss_ = 0, norm_ = 0;
 };
 

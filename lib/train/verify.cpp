@@ -43,6 +43,7 @@ Specs stripped(Specs specs, bool record) {
 // ---- rows ----
 
 std::string place_text(const TensorComparison& tensor) {
+    if (tensor.as_whole) return "as a whole";
     if (tensor.hull.columns == 1) return fmt::format("[{}]", tensor.row);
     return fmt::format("[{}, {}]", tensor.row, tensor.column);
 }
