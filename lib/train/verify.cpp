@@ -100,14 +100,19 @@ struct Experiment {
     std::function<void(Specs&)> change;
 };
 
+bool recomputes(const config::JobSpec& spec) {
+    return std::any_of(spec.train.recompute.begin(), spec.train.recompute.end(),
+                       [](config::Recompute kind) { return kind != config::Recompute::none; });
+}
+
 std::vector<Experiment> experiments_for(const Specs& specs) {
     const config::JobSpec &a = specs[0], &b = specs[1];
     std::vector<Experiment> out;
     if (a.model.dropout > 0)
         out.push_back(
             {"dropout", "without dropout", [](Specs& s) { s[0].model.dropout = s[1].model.dropout = 0; }});
-    if (a.train.recompute != b.train.recompute || a.train.recompute_every != b.train.recompute_every)
-        out.push_back({"recompute", "with no recompute in B", [](Specs& s) {
+    if (recomputes(a) || recomputes(b))
+        out.push_back({"recompute", "without recompute", [](Specs& s) {
                            s[1].train.recompute.assign(s[1].train.recompute.size(), config::Recompute::none);
                            s[0].train.recompute.assign(s[0].train.recompute.size(), config::Recompute::none);
                        }});
