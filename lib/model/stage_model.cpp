@@ -239,6 +239,15 @@ std::optional<ResidualPoint> StageModel::residual_after(int segment, const Stage
     return std::nullopt;
 }
 
+std::optional<ResidualPoint> StageModel::residual_received(const StageIo& io) const {
+    const ActionKind kind = io.action.kind;
+    if (kind == ActionKind::F && io.input.has_data())
+        return ResidualPoint{2 * part_.first_layer, false, io.input};
+    if ((kind == ActionKind::B || kind == ActionKind::I) && io.output_gradient.has_data())
+        return ResidualPoint{2 * part_.end_layer, true, io.output_gradient};
+    return std::nullopt;
+}
+
 void StageModel::begin_action(const StageIo& io) {
     const auto take = [&](TensorView mine, TensorView all) {
         if (mine.has_data())

@@ -80,6 +80,8 @@ class StageModel final : public Stage {
 
     // What `segment`, the last one that ran, has left in the residual stream; none for most.
     std::optional<ResidualPoint> residual_after(int segment, const StageIo& io) const;
+    // What an action finds in its boundary tensors: what another stage has left there; none at the ends.
+    std::optional<ResidualPoint> residual_received(const StageIo& io) const;
 
  private:
     // A segment's code: a member function and what it works on (a layer within the stage, a chunk of the

@@ -22,6 +22,7 @@ struct AssemblyHooks {
     std::function<void(model::ParameterList&)> parameters;  // as sums, norm and optimizer read them
     const kernels::Ops* ops = nullptr;                      // null: the backend's
     std::vector<StageHook> stages;
+    std::vector<StageHook> boundaries;  // around all of `stages`: what arrives passes them first
 };
 
 }  // namespace escalier::train

@@ -19,6 +19,14 @@ bool same_bits(float a, float b) {
 
 }  // namespace
 
+PairSums& PairSums::operator+=(const PairSums& more) {
+    aa += more.aa;
+    bb += more.bb;
+    ab += more.ab;
+    dd += more.dd;
+    return *this;
+}
+
 double PairSums::misfit() const {
     if (bb == 0) return aa == 0 ? 0 : 1;
     const double s = scale();
@@ -35,6 +43,13 @@ bool is_key_bias(const std::string& name) {
 }
 
 namespace {
+
+// The share of |d|^2 that is the same in each of `terms` vectors, whose sum is given.
+double common_share(const std::vector<double>& sum, std::int64_t terms, const PairSums& all) {
+    double squares = 0;
+    for (const double value : sum) squares += value * value;
+    return all.dd > 0 ? squares / static_cast<double>(terms) / all.dd : 0;
+}
 
 // What reaches queries and keys has gone through the softmax, which hands on each score's difference from the
 // mean: the flatter attention is, the more of the terms cancels.
@@ -139,6 +154,18 @@ void SideComparison::allowances(std::size_t entry, std::int64_t first, std::int6
     }
 }
 
+// In coarse types each element of a gradient may be off by more than all of them together.
+void SideComparison::judge_as_whole(const TensorEntry& tensor, TensorComparison& out) const {
+    if (tensor.quantity != Quantity::gradient || is_key_bias(tensor.name) || out.sums.aa == 0) return;
+    const double whole = rounding_.whole() * cancellation(tensor);
+    const double apart = out.sums.relative_difference() / whole;
+    if (!(apart > 1 && apart > out.worst)) return;
+    out.worst = apart;
+    out.as_whole = true;
+    out.difference = std::sqrt(out.sums.dd);
+    out.allowed = whole * std::sqrt(out.sums.aa);
+}
+
 TensorComparison SideComparison::compare(std::size_t entry) {
     const TensorEntry& tensor = tensors_.entries()[entry];
     TensorComparison out;
@@ -157,6 +184,7 @@ TensorComparison SideComparison::compare(std::size_t entry) {
     if (columns > 1) out.rows.resize(static_cast<std::size_t>(tensor.hull.rows));
     if (activation) out.tokens.resize(static_cast<std::size_t>(tensor.hull.rows * seq_len_));
     std::vector<double> over_samples(activation ? static_cast<std::size_t>(columns) : 0, 0.0);
+    std::vector<double> over_tokens(activation ? static_cast<std::size_t>(channels) : 0, 0.0);
 
     std::vector<float> a, b, before_a, before_b;
     Allowance allowed;
@@ -211,22 +239,30 @@ TensorComparison SideComparison::compare(std::size_t entry) {
                 if (!activation) continue;
                 out.tokens[static_cast<std::size_t>(row * seq_len_ + column / channels)].add(a[at], b[at]);
                 over_samples[static_cast<std::size_t>(column)] += static_cast<double>(b[at]) - a[at];
+                over_tokens[static_cast<std::size_t>(column % channels)] +=
+                    static_cast<double>(b[at]) - a[at];
             }
     }
     out.elements = tensor.hull.rows * columns;
-    const double whole = rounding_.whole() * cancellation(tensor);
-    const double apart = out.sums.relative_difference() / whole;
-    if (tensor.quantity == Quantity::gradient && !is_key_bias(tensor.name) && out.sums.aa > 0 && apart > 1 &&
-        apart > out.worst) {
-        out.worst = apart;
-        out.as_whole = true;
-        out.difference = std::sqrt(out.sums.dd);
-        out.allowed = whole * std::sqrt(out.sums.aa);
+    judge_as_whole(tensor, out);
+    out.alike_over_samples = common_share(over_samples, tensor.hull.rows, out.sums);
+    out.alike_over_tokens = common_share(over_tokens, tensor.hull.rows * (columns / channels), out.sums);
+    return out;
+}
+
+std::vector<PairSums> SideComparison::received_rows(std::size_t entry, int side) {
+    const Rect& hull = tensors_.entries()[entry].hull;
+    std::vector<PairSums> out(static_cast<std::size_t>(hull.rows));
+    std::vector<float> sent, received;
+    const std::int64_t step = tensors_.block_rows(entry);
+    for (std::int64_t first = 0; first < hull.rows; first += step) {
+        const std::int64_t rows = std::min(step, hull.rows - first);
+        tensors_.fetch(entry, side, first, rows, SideTensors::Terms::owners, sent);
+        tensors_.fetch(entry, side, first, rows, SideTensors::Terms::received, received);
+        for (std::size_t i = 0; i < sent.size(); ++i)
+            out[static_cast<std::size_t>(first) + i / static_cast<std::size_t>(hull.columns)].add(
+                sent[i], received[i]);
     }
-    double common = 0;
-    for (const double value : over_samples) common += value * value;
-    if (out.sums.dd > 0)
-        out.alike_over_samples = common / static_cast<double>(tensor.hull.rows) / out.sums.dd;
     return out;
 }
 
@@ -266,8 +302,8 @@ void SideComparison::look_at_copies(std::size_t entry, const SideTensors::Deviat
             const auto owner = std::find_if(holders.begin(), holders.end(), [&](const Holder& h) {
                 return h.owner && h.box == holders[i].box;
             });
-            if (holders[i].tied_copy) {
-                found.tied = true;
+            if (holders[i].stage_copy) {
+                found.over_stages = true;
                 continue;
             }
             found.over_tp |= holders[i].place.tp_rank != owner->place.tp_rank &&
@@ -281,7 +317,10 @@ void SideComparison::look_at_copies(std::size_t entry, const SideTensors::Deviat
         if (found.over_tp) found.tp_sum = distance_of_sum(entry, side, Terms::tensor_ranks);
         if (found.over_dp) found.dp_sum = distance_of_sum(entry, side, Terms::replicas);
         if (found.over_copies) found.copies_sum = distance_of_sum(entry, side, Terms::copies);
-        if (found.tied) found.tied_sum = distance_of_sum(entry, side, Terms::tied);
+        if (found.over_stages && is_stream(result.quantity))
+            result.received[static_cast<std::size_t>(side)] = received_rows(entry, side);
+        else if (found.over_stages)
+            found.tied_sum = distance_of_sum(entry, side, Terms::tied);
     }
 }
 

@@ -23,6 +23,7 @@ struct PairSums {
         ab += a * b;
         dd += (b - a) * (b - a);
     }
+    PairSums& operator+=(const PairSums& more);
     // b is about scale() * a, but for misfit() of its norm.
     double scale() const { return aa > 0 ? ab / aa : 0; }
     double misfit() const;
@@ -32,7 +33,8 @@ struct PairSums {
 // Of the holders that differ from their box's owner.
 struct CopyFindings {
     double deviation = 0;  // the largest of any copy; 0: all copies are equal to the bit
-    bool over_tp = false, over_dp = false, over_copies = false, tied = false;  // where they differ
+    // Where they differ. over_stages: stage copies, SidePiece.
+    bool over_tp = false, over_dp = false, over_copies = false, over_stages = false;
     // How far the sum of such copies lies from the other side's tensor, relative; none: not asked. Of points
     // of the residual stream it is what each copy adds to the point before that is summed.
     std::optional<double> tp_sum, dp_sum, copies_sum, tied_sum;
@@ -69,7 +71,10 @@ struct TensorComparison {
     std::array<CopyFindings, 2> copies;
     // Of activations, [samples * positions]: sums over channels.
     std::vector<PairSums> tokens;
-    double alike_over_samples = 0;                   // share of |d|^2 that is the same for every sample
+    double alike_over_samples = 0;  // share of |d|^2 that is the same for every sample
+    double alike_over_tokens = 0;   // that is the same for every sample and position
+    // Of activations whose stage copies differ, by sample: a what was sent, b what was received.
+    std::array<std::vector<PairSums>, 2> received;
     std::int64_t zero_in_one = 0, zero_in_both = 0;  // elements
 };
 
@@ -93,6 +98,8 @@ class SideComparison {
  private:
     TensorComparison compare(std::size_t entry);
     void measure_scales();
+    void judge_as_whole(const TensorEntry& tensor, TensorComparison& out) const;
+    std::vector<PairSums> received_rows(std::size_t entry, int side);
     void look_at_copies(std::size_t entry, const SideTensors::Deviations& deviations,
                         TensorComparison& result);
     double distance_of_sum(std::size_t entry, int side, SideTensors::Terms terms);

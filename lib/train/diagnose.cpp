@@ -53,7 +53,11 @@ bool StepEvidence::loss_differs() const {
 }
 
 bool StepEvidence::norm_differs() const {
-    return step > 0 && apart(norm[0], norm[1], norm_allowed, bits);
+    if (step == 0) return false;
+    for (std::size_t side = 0; side < 2; ++side)
+        if (const std::optional<double> own = norm_of_gradients(*this, side))
+            if (std::isfinite(norm[side]) && !near(norm[side], *own, own_norm_allowed)) return true;
+    return apart(norm[0], norm[1], norm_allowed, bits);
 }
 
 bool StepEvidence::differs() const {
@@ -75,6 +79,14 @@ FirstDifference first_difference(const StepEvidence& evidence) {
     for (const TensorComparison& tensor : evidence.tensors)
         if (tensor.differs) offer(place_of(tensor, evidence.layers), &tensor, described(tensor));
     return out;
+}
+
+std::optional<double> norm_of_gradients(const StepEvidence& evidence, std::size_t side) {
+    double sum = 0;
+    const std::vector<const TensorComparison*> gradients = of_quantity(evidence, Quantity::gradient);
+    for (const TensorComparison* tensor : gradients) sum += side ? tensor->sums.bb : tensor->sums.aa;
+    if (gradients.empty() || !std::isfinite(sum)) return std::nullopt;
+    return std::sqrt(sum);
 }
 
 std::vector<const TensorComparison*> of_quantity(const StepEvidence& evidence, Quantity quantity) {
@@ -121,10 +133,50 @@ std::string factor_text(double factor, const GridFacts& grid) {
     both(grid.pp, "pp");
     const double whole = std::round(factor >= 1 ? factor : 1 / factor);
     std::string text = fmt::format("{:.4g}", factor);
-    if (near(factor >= 1 ? factor : 1 / factor, whole))
+    if (whole != 1 && near(factor >= 1 ? factor : 1 / factor, whole))
         text = factor >= 1 ? fmt::format("{:.0f}", whole) : fmt::format("1/{:.0f}", whole);
     for (std::size_t i = 0; i < names.size(); ++i) text += (i ? ", or " : " (= ") + names[i];
     return names.empty() ? text : text + ")";
+}
+
+std::int64_t stage_of(const StepEvidence& evidence, const TensorComparison& parameter) {
+    const std::vector<std::int64_t>& layers = evidence.grids[1].layers_per_stage;
+    const auto last = static_cast<std::int64_t>(layers.size()) - 1;
+    const std::optional<std::int64_t> layer = layer_of(parameter.name);
+    if (!layer) return parameter.order <= 1 ? 0 : last;
+    std::int64_t stage = 0, end = layers.empty() ? 0 : layers[0];
+    while (*layer >= end && stage < last) end += layers[static_cast<std::size_t>(++stage)];
+    return stage;
+}
+
+std::string coarse_type(double relative_difference) {
+    // An error spread evenly over half a place up and down has a root mean square of 0.29 places, and a place
+    // is one or two units of roundoff of the value.
+    const auto fits = [&](int bits) {
+        const double units = relative_difference * std::exp2(bits);
+        return units > 0.25 && units < 0.65;
+    };
+    return fits(8) ? "bf16" : fits(11) ? "fp16" : "";
+}
+
+std::string coarse_text(double relative_difference) {
+    const std::string type = coarse_type(relative_difference);
+    return type.empty() ? "" : " The values lie as far apart as rounding to " + type + " leaves them.";
+}
+
+std::optional<MovedRows> moved_rows(const std::vector<PairSums>& rows, double tolerance) {
+    MovedRows out{0, ""};
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+        if (rows[row].relative_difference() <= tolerance) continue;
+        const auto from = std::find_if(rows.begin(), rows.end(), [&](const PairSums& other) {
+            return &other != &rows[row] && near(rows[row].bb, other.aa, 1e-5);
+        });
+        if (from == rows.end()) return std::nullopt;
+        if (out.count++ == 0)
+            out.example = fmt::format("sample {} has that of sample {}", row, from - rows.begin());
+    }
+    if (out.count == 0) return std::nullopt;
+    return out;
 }
 
 StepEvidence up_to_rounding(StepEvidence evidence) {

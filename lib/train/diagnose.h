@@ -25,6 +25,7 @@ struct StepEvidence {
     std::array<GridFacts, 2> grids;
     std::int64_t layers = 0;
     double learning_rate = 0, weight_decay = 0, dropout = 0;
+    double clip_grad = 0;  // 0: no clipping
     std::array<double, 2> loss = {0, 0}, norm = {0, 0};
     double loss_allowed = 0, norm_allowed = 0;  // relative
     std::vector<TensorComparison> tensors;      // by quantity and order
@@ -36,7 +37,7 @@ struct StepEvidence {
     std::string missing_samples;
 
     bool loss_differs() const;
-    bool norm_differs() const;
+    bool norm_differs() const;  // between the sides, or one from the norm of its own side's gradients
     bool differs() const;
 };
 
@@ -65,8 +66,19 @@ MaybeDiagnosis diagnose_backward(const StepEvidence& evidence);  // gradients
 MaybeDiagnosis diagnose_norm(const StepEvidence& evidence);
 MaybeDiagnosis diagnose_update(const StepEvidence& evidence);  // moments and weights
 
+// Of one tensor that differs:
+MaybeDiagnosis diagnose_message(const StepEvidence& evidence, const TensorComparison& point);
+// table: of gradients, the only one that differs. tied: it is the head's too.
+MaybeDiagnosis diagnose_table(const StepEvidence& evidence, const TensorComparison& table, bool tied);
+// head: its gradient, where the loss differs and the stream in front of it does not. Rows of some ids alone
+// are wrong, in every shard others are right.
+bool only_targets_differ(const TensorComparison& head);
+
 // ---- what the rules share ----
 
+// The norm of all gradients of a side; none: there are no gradients, or not all are finite.
+std::optional<double> norm_of_gradients(const StepEvidence& evidence, std::size_t side);
+inline constexpr double own_norm_allowed = 1e-4;  // relative, of a norm and that of the gradients it is of
 std::vector<const TensorComparison*> of_quantity(const StepEvidence& evidence, Quantity quantity);
 std::vector<const TensorComparison*> differing(const StepEvidence& evidence, Quantity quantity);
 std::string side_name(std::size_t side);  // "B"
@@ -74,5 +86,16 @@ std::optional<std::int64_t> layer_of(const std::string& name);
 // "twice", "1/4 of it (1/M)": a factor in words, with the size of the grid that it equals.
 std::string factor_text(double factor, const GridFacts& grid);
 bool near(double value, double wanted, double tolerance = 0.01);  // relative
+// The stage of side 1 that has a parameter; the embedding's is the first, the head's the last.
+std::int64_t stage_of(const StepEvidence& evidence, const TensorComparison& parameter);
+// "bf16": the type whose rounding leaves values at such a relative distance; empty: none. As a sentence too.
+std::string coarse_type(double relative_difference);
+std::string coarse_text(double relative_difference);
+// Whether every row that is wrong by more than `tolerance` has the other side's values of another row.
+struct MovedRows {
+    std::size_t count;
+    std::string example;  // "sample 0 has that of sample 1"
+};
+std::optional<MovedRows> moved_rows(const std::vector<PairSums>& rows, double tolerance);
 
 }  // namespace escalier::train

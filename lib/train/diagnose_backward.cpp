@@ -44,17 +44,6 @@ std::string names(const List& tensors) {
     return text;
 }
 
-// Stages of side 1, by layers; the embedding's is the first, the head's the last.
-std::int64_t stage_of(const StepEvidence& evidence, const TensorComparison& tensor) {
-    const std::vector<std::int64_t>& layers = evidence.grids[1].layers_per_stage;
-    const auto last = static_cast<std::int64_t>(layers.size()) - 1;
-    const std::optional<std::int64_t> layer = layer_of(tensor.name);
-    if (!layer) return tensor.order <= 1 ? 0 : last;
-    std::int64_t stage = 0, end = layers.empty() ? 0 : layers[0];
-    while (*layer >= end && stage < last) end += layers[static_cast<std::size_t>(++stage)];
-    return stage;
-}
-
 // Gradients that rounding alone makes have no factor.
 List with_signal(List tensors) {
     std::erase_if(tensors, [](const auto* tensor) { return is_key_bias(tensor->name); });
@@ -121,7 +110,7 @@ MaybeDiagnosis tied_copies_differ(const StepEvidence&, const List& wrong) {
     for (std::size_t side = 0; side < 2; ++side)
         for (const auto* tensor : wrong) {
             const CopyFindings& copies = tensor->copies[side];
-            if (!copies.tied) continue;
+            if (!copies.over_stages) continue;
             if (copies.tied_sum && *copies.tied_sum < alike)
                 return Diagnosis{
                     "missing tied sum",
@@ -317,58 +306,56 @@ MaybeDiagnosis stream_rules(const StepEvidence& evidence) {
                          fmt::format("The whole gradient of the residual stream below the {} is {} times the "
                                      "other grid's.",
                                      part, factor_text(whole, evidence.grids[1]))};
+    if (const std::optional<MovedRows> moved = moved_rows(point.rows, alike))
+        return Diagnosis{
+            "micro-batch order",
+            fmt::format("What flows back out of the {} stands with the wrong samples ({}, {} of {} in all): "
+                        "micro-batches are taken in another order there.",
+                        part, moved->example, moved->count, point.rows.size())};
     return Diagnosis{
         "backward pass",
         fmt::format("The {} is the first part of the backward pass that computes something else; what "
-                    "flows into it agrees.",
-                    part)};
+                    "flows into it agrees.{}",
+                    part, coarse_text(point.sums.relative_difference()))};
 }
 
-// Rows of one rank's shard that stand one or a few rows off.
-MaybeDiagnosis shifted_rows(const TensorComparison& table) {
-    for (std::size_t side = 0; side < 2; ++side)
-        for (const BoxSums& box : table.boxes[side]) {
-            if (box.worst <= 1) continue;
-            for (const std::int64_t shift : {-1, 1, -2, 2}) {
-                std::int64_t fits = 0, wanted = 0;
-                for (std::int64_t row = box.box.row; row < box.box.row + box.box.rows; ++row) {
-                    const std::int64_t from = row + shift;
-                    if (from < box.box.row || from >= box.box.row + box.box.rows) continue;
-                    const PairSums& own = table.rows[static_cast<std::size_t>(row)];
-                    const PairSums& other = table.rows[static_cast<std::size_t>(from)];
-                    const double here = side ? own.bb : own.aa, there = side ? other.aa : other.bb;
-                    if (here == 0 && there == 0) continue;
-                    ++wanted;
-                    fits += near(here, there, alike);
-                }
-                if (wanted > 1 && fits * 10 >= wanted * 9)
-                    return Diagnosis{
-                        "vocabulary shard offset",
-                        fmt::format("In rows {} to {} of {} (the shard of tensor rank {} of {}) stand "
-                                    "the gradients of rows {} further: ids are looked up with a "
-                                    "wrong offset of the shard.",
-                                    box.box.row, box.box.row + box.box.rows - 1, table.name, box.tp_rank,
-                                    side_name(side), shift)};
-            }
-        }
-    return std::nullopt;
+// The first point of what flows back that differs, where it is a message.
+MaybeDiagnosis message_rules(const StepEvidence& evidence, const List&) {
+    const List points = differing(evidence, Quantity::activation_gradient);
+    if (points.empty()) return std::nullopt;
+    return diagnose_message(evidence, *points.front());
+}
+
+// What flows back was looked at and agrees everywhere: only the halves that make weight gradients are wrong.
+MaybeDiagnosis weight_halves(const StepEvidence& evidence, const List& wrong) {
+    if (of_quantity(evidence, Quantity::activation_gradient).empty()) return std::nullopt;
+    if (!differing(evidence, Quantity::activation_gradient).empty() || wrong.empty()) return std::nullopt;
+    const bool matrices =
+        std::all_of(wrong.begin(), wrong.end(), [](const auto* tensor) { return !tensor->rows.empty(); });
+    PairSums all;
+    for (const auto* tensor : wrong) all += tensor->sums;
+    return Diagnosis{
+        "weight gradient",
+        fmt::format("The gradient {} differs in no known pattern though what flows back agrees everywhere: {}"
+                    ".{}",
+                    extent_text(evidence, wrong),
+                    matrices
+                        ? "no vector is among them, so what is multiplied with it is wrong, the inputs that "
+                          "are kept for it (those of another micro-batch, or overwritten)"
+                        : "the accumulator, or what is kept until weight gradients are made (that of "
+                          "another micro-batch, or overwritten)",
+                    coarse_text(all.relative_difference()))};
 }
 
 MaybeDiagnosis single_tensors(const StepEvidence& evidence, const List& wrong) {
     const List signal = with_signal(wrong);
     if (signal.size() != 1) return std::nullopt;
     const TensorComparison& tensor = *signal.front();
-    if (!tensor.rows.empty())
-        if (MaybeDiagnosis found = shifted_rows(tensor)) return found;
     const bool tied =
         is_table(tensor.name) && std::none_of(evidence.tensors.begin(), evidence.tensors.end(),
                                               [](const auto& t) { return has(t.name, "lm_head"); });
-    if (tied)
-        return Diagnosis{
-            "missing tied sum",
-            fmt::format("Only the gradient of the tied {} differs: the parts that the embedding and "
-                        "the head leave in it are not added up once each.",
-                        tensor.name)};
+    if (is_table(tensor.name) || has(tensor.name, "lm_head"))
+        if (MaybeDiagnosis found = diagnose_table(evidence, tensor, tied)) return found;
     return Diagnosis{"one tensor",
                      fmt::format("Only the gradient of {} differs; what flows into it agrees.", tensor.name)};
 }
@@ -380,7 +367,7 @@ MaybeDiagnosis diagnose_backward(const StepEvidence& evidence) {
     const List points = differing(evidence, Quantity::activation_gradient);
     if (wrong.empty() && points.empty()) return std::nullopt;
     for (const auto rule : {replicas_differ, model_copies_differ, tensor_ranks_differ, tied_copies_differ,
-                            factor_by_depth, factors})
+                            factor_by_depth, message_rules, factors})
         if (MaybeDiagnosis found = rule(evidence, wrong)) return found;
     if (MaybeDiagnosis found = single_tensors(evidence, wrong)) return found;
     if (!evidence.missing_samples.empty())
@@ -391,6 +378,7 @@ MaybeDiagnosis diagnose_backward(const StepEvidence& evidence) {
                         extent_text(evidence, wrong), evidence.missing_samples)};
     if (MaybeDiagnosis found = without_features(evidence, wrong)) return found;
     if (MaybeDiagnosis found = stream_rules(evidence)) return found;
+    if (MaybeDiagnosis found = weight_halves(evidence, wrong)) return found;
     return Diagnosis{"gradient",
                      fmt::format("The gradient {} differs in no known pattern, while loss and copies "
                                  "agree.",

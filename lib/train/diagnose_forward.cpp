@@ -27,9 +27,10 @@ bool gone_without(const StepEvidence& evidence, const std::string& what) {
 std::string also_stale(const StepEvidence& evidence) {
     if (evidence.step <= 1) return "";
     return fmt::format(
-        " All weights agreed at the end of step {}, so it is something that goes on from step to step: a "
-        "copy "
-        "or another form of a weight that was not brought up to date, the place in the data, a counter.",
+        " All weights agreed at the end of step {}, so it is something that goes on from step to step (a "
+        "copy or another form of a weight that was not brought up to date, the place in the data, a "
+        "counter), "
+        "or that earlier steps could not show, such as biases, which start at zero.",
         evidence.step - 1);
 }
 
@@ -62,24 +63,13 @@ MaybeDiagnosis differing_copies(const StepEvidence& evidence, const TensorCompar
 
 // Whether the samples that differ hold the values of other samples.
 MaybeDiagnosis permuted_samples(const StepEvidence& evidence, const TensorComparison& point) {
-    std::size_t moved = 0, wrong = 0;
-    std::string example;
-    for (std::size_t sample = 0; sample < point.rows.size(); ++sample) {
-        if (point.rows[sample].relative_difference() < alike) continue;
-        ++wrong;
-        for (std::size_t other = 0; other < point.rows.size(); ++other) {
-            if (other == sample || !near(point.rows[sample].bb, point.rows[other].aa, 1e-5)) continue;
-            if (example.empty()) example = fmt::format("sample {} has that of sample {}", sample, other);
-            ++moved;
-            break;
-        }
-    }
-    if (wrong == 0 || moved != wrong) return std::nullopt;
+    const std::optional<MovedRows> moved = moved_rows(point.rows, alike);
+    if (!moved) return std::nullopt;
     return Diagnosis{
         "micro-batch order",
         fmt::format("Behind the {} the right values stand with the wrong samples ({}, {} of {} in all): "
                     "micro-batches are taken in another order there than before it.",
-                    part_before(point), example, wrong, point.rows.size()) +
+                    part_before(point), moved->example, moved->count, point.rows.size()) +
             also_stale(evidence)};
 }
 
@@ -143,6 +133,15 @@ MaybeDiagnosis same_on_all_ranks(const StepEvidence& evidence, const TensorCompa
                         "place in a queue).",
                         where)};
     if (point.order == 0) return embedding_rules(evidence, point);
+    if (point.alike_over_tokens > 1 - alike && point.tokens.size() > 1)
+        return Diagnosis{
+            "bias in forward",
+            fmt::format("Behind the {} every position of every sample is off by the same vector: the bias of "
+                        "its last product is not added once{}.",
+                        where,
+                        gone_without(evidence, "tp") || evidence.grids[0].tp != evidence.grids[1].tp
+                            ? " (every tensor rank adds it before the sum over tp, or none does)"
+                            : "")};
     const std::size_t positions = point.rows.empty() ? 0 : point.tokens.size() / point.rows.size();
     bool first_right = positions > 1;
     for (std::size_t i = 0; first_right && i < point.tokens.size(); i += positions)
@@ -202,11 +201,23 @@ MaybeDiagnosis loss_rules(const StepEvidence& evidence, bool stream_known) {
         return Diagnosis{"scaled loss", fmt::format("The loss is {} times the other grid's.",
                                                     factor_text(b / a, evidence.grids[1]))};
     if (!stream_known) return std::nullopt;
+    const std::vector<const TensorComparison*> gradients = of_quantity(evidence, Quantity::gradient);
+    const auto head = std::find_if(gradients.rbegin(), gradients.rend(), [](const auto* t) {
+        return !layer_of(t->name) && !t->rows.empty() && t->order != 1;
+    });
+    if (head != gradients.rend() && only_targets_differ(**head))
+        return Diagnosis{
+            "targets",
+            fmt::format("The residual stream agrees up to the last layer, the loss does not, and of {}'s "
+                        "gradient the rows of some ids alone are wrong: products and softmax are right, the "
+                        "targets are not (those of another micro-batch or position, or a wrong row of the "
+                        "shard).",
+                        (*head)->name)};
     return Diagnosis{
         "loss head",
         "The residual stream agrees up to the last layer, but the loss does not: the final norm, "
-        "the head's product, or the softmax over shards of the vocabulary (maximum, sum, target's "
-        "logit, offset of a shard)." +
+        "the head's product, the targets, or the softmax over shards of the vocabulary (maximum, sum, "
+        "target's logit, offset of a shard)." +
             also_stale(evidence)};
 }
 
@@ -243,13 +254,14 @@ MaybeDiagnosis diagnose_forward(const StepEvidence& evidence) {
     const auto first = std::find_if(points.begin(), points.end(), [](const auto* p) { return p->differs; });
     if (first != points.end()) {
         MaybeDiagnosis found = differing_copies(evidence, **first);
+        if (!found) found = diagnose_message(evidence, **first);
         if (!found) found = same_on_all_ranks(evidence, **first);
         if (!found)
             found = Diagnosis{"forward pass",
                               fmt::format("The {} is the first part of the forward pass that computes "
                                           "something else; its inputs agree, and so do its copies.",
                                           part_before(**first)) +
-                                  also_stale(evidence)};
+                                  coarse_text((*first)->sums.relative_difference()) + also_stale(evidence)};
         found->text += which_samples(evidence, **first);
         return found;
     }

@@ -154,8 +154,9 @@ void RankModel::list_run_stages(const AssemblyHooks& hooks) {
         model::Stage* stage = stages_[chunk].get();
         if (!graph_stages_.empty()) stage = graph_stages_[chunk].get();
         if (!paced_stages_.empty()) stage = paced_stages_[chunk].get();
-        for (const StageHook& hook : hooks.stages)
-            stage = hooked_stages_.emplace_back(hook(*stages_[chunk], *stage)).get();
+        for (const std::vector<StageHook>* around : {&hooks.stages, &hooks.boundaries})
+            for (const StageHook& hook : *around)
+                stage = hooked_stages_.emplace_back(hook(*stages_[chunk], *stage)).get();
         run_stages_.push_back(stage);
     }
 }

@@ -1,4 +1,5 @@
-// Keeps what the stages of a rank leave in the residual stream during a step, for who compares grids.
+// Keeps what the stages of a rank leave in the residual stream during a step, and what they received of it,
+// for who compares grids.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ class ResidualRecorder {
         std::int64_t point;  // model::ResidualPoint
         bool gradient;
         int micro_batch;
+        bool received = false;  // as it came from the stage that computed it
         auto operator<=>(const Key&) const = default;
     };
 
@@ -30,7 +32,7 @@ class ResidualRecorder {
 
  private:
     class RecordedStage;
-    void keep(const model::ResidualPoint& point, int micro_batch);
+    void keep(const model::ResidualPoint& point, int micro_batch, bool received);
 
     device::Device* device_ = nullptr;
     std::map<Key, std::vector<float>> values_;

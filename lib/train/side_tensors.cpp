@@ -54,7 +54,7 @@ SideTensors::SideTensors(comm::Communicator& world, std::array<Pieces, 2> pieces
             const std::vector<Holder>& holders = at->holders[static_cast<std::size_t>(side)];
             const auto mine = std::find_if(holders.begin(), holders.end(), [&](const Holder& holder) {
                 return holder.world_rank == world.rank() && holder.box == piece.box &&
-                       holder.tied_copy == piece.tied_copy;
+                       holder.stage_copy == piece.stage_copy;
             });
             locals_.push_back({static_cast<std::size_t>(at - entries_.begin()), side,
                                static_cast<std::size_t>(mine - holders.begin()), std::move(piece)});
@@ -89,7 +89,7 @@ void SideTensors::fetch_all_if_small() {
     small_ = std::move(own);
 }
 
-// One line per piece: side, place, quantity, order, box, tied copy, and the name behind a bar.
+// One line per piece: side, place, quantity, order, box, stage copy, and the name behind a bar.
 std::string SideTensors::own_text(const std::array<Pieces, 2>& pieces,
                                   const std::array<parallel::GridPlace, 2>& places) const {
     std::ostringstream out;
@@ -99,7 +99,7 @@ std::string SideTensors::own_text(const std::array<Pieces, 2>& pieces,
             out << side << ' ' << place.tp_rank << ' ' << place.dp_rank << ' ' << place.pp_rank << ' '
                 << static_cast<int>(piece.quantity) << ' ' << piece.order << ' ' << piece.box.row << ' '
                 << piece.box.column << ' ' << piece.box.rows << ' ' << piece.box.columns << ' '
-                << piece.tied_copy << " |" << piece.name << '\n';
+                << piece.stage_copy << " |" << piece.name << '\n';
         }
     return out.str();
 }
@@ -117,7 +117,7 @@ void SideTensors::take_in(const std::string& text, int world_rank) {
         Holder holder{world_rank, {}, {}, false, false};
         numbers >> side >> holder.place.tp_rank >> holder.place.dp_rank >> holder.place.pp_rank >> quantity >>
             order >> holder.box.row >> holder.box.column >> holder.box.rows >> holder.box.columns >>
-            holder.tied_copy;
+            holder.stage_copy;
         const std::string name = line.substr(bar + 1);
         const auto key = key_of(static_cast<Quantity>(quantity), order, name);
         auto at = std::lower_bound(entries_.begin(), entries_.end(), key,
@@ -145,10 +145,10 @@ void SideTensors::find_owners() {
             std::vector<Holder>& holders = entry.holders[side];
             std::int64_t covered = 0;
             for (std::size_t i = 0; i < holders.size(); ++i) {
-                if (holders[i].tied_copy) continue;
+                if (holders[i].stage_copy) continue;
                 const auto earlier =
                     std::find_if(holders.begin(), holders.begin() + static_cast<std::ptrdiff_t>(i),
-                                 [&](const Holder& h) { return !h.tied_copy && h.box == holders[i].box; });
+                                 [&](const Holder& h) { return !h.stage_copy && h.box == holders[i].box; });
                 holders[i].owner = earlier == holders.begin() + static_cast<std::ptrdiff_t>(i);
                 if (holders[i].owner) covered += holders[i].box.rows * holders[i].box.columns;
             }
@@ -182,7 +182,7 @@ bool SideTensors::counts(const Local& local, Terms terms) const {
     const auto owner = std::find_if(holders.begin(), holders.end(),
                                     [&](const Holder& h) { return h.owner && h.box == mine.box; });
     if (owner == holders.end()) return false;
-    const bool same_stage = !mine.tied_copy && owner->place.pp_rank == mine.place.pp_rank;
+    const bool same_stage = !mine.stage_copy && owner->place.pp_rank == mine.place.pp_rank;
     switch (terms) {
         case Terms::owners:
             return mine.owner;
@@ -191,10 +191,16 @@ bool SideTensors::counts(const Local& local, Terms terms) const {
         case Terms::replicas:
             return same_stage && owner->place.tp_rank == mine.place.tp_rank;
         case Terms::copies:
-            return !mine.tied_copy && owner->place.dp_rank == mine.place.dp_rank &&
+            return !mine.stage_copy && owner->place.dp_rank == mine.place.dp_rank &&
                    owner->place.tp_rank == mine.place.tp_rank;
+        case Terms::received: {
+            const auto first = std::find_if(holders.begin(), holders.end(), [&](const Holder& h) {
+                return h.stage_copy && h.box == mine.box;
+            });
+            return first == holders.begin() + static_cast<std::ptrdiff_t>(local.holder);
+        }
         case Terms::tied:
-            return mine.owner || (mine.tied_copy && owner->place.dp_rank == mine.place.dp_rank &&
+            return mine.owner || (mine.stage_copy && owner->place.dp_rank == mine.place.dp_rank &&
                                   owner->place.tp_rank == mine.place.tp_rank);
     }
     return false;

@@ -44,14 +44,16 @@ struct SidePiece {
     Rect box;
     TensorView view;
     device::Device* device = nullptr;  // where `view` lies; null: in host memory
-    bool tied_copy = false;            // the last stage's copy of a table that the first stage has too
+    // What another stage has too, and has first: the last stage's copy of a tied table, a point of the
+    // residual stream as it was received.
+    bool stage_copy = false;
 };
 
 struct Holder {
     int world_rank;
     parallel::GridPlace place;
     Rect box;
-    bool tied_copy;
+    bool stage_copy;
     bool owner;  // the first one of its box
 };
 
@@ -81,7 +83,8 @@ class SideTensors {
         tensor_ranks,  // all holders of one replica and stage: copies of a box count once each
         replicas,      // for each box its first holder in every data-parallel replica
         copies,        // for each box its holders in both copies of the model (DualPipe)
-        tied           // the owners, and the tied copies of the same replica
+        tied,          // the owners, and the stage copies of the same replica
+        received       // for each box its first stage copy
     };
     // Rows [first, first + rows) of the hull, [rows, hull.columns], on all ranks. Collective.
     void fetch(std::size_t entry, int side, std::int64_t first, std::int64_t rows, Terms terms,

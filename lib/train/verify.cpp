@@ -164,7 +164,8 @@ class Investigation {
 
     // No rule has known the pattern of the gradients.
     static bool open_question(const Diagnosis& diagnosis) {
-        return diagnosis.cause == "gradient" || diagnosis.cause == "backward pass";
+        return diagnosis.cause == "gradient" || diagnosis.cause == "weight gradient" ||
+               diagnosis.cause == "backward pass" || diagnosis.cause == "one tensor";
     }
 
     // Resolved anew; none where the changed grid does not fit.

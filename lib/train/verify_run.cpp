@@ -92,6 +92,7 @@ class TwoSides {
         evidence.layers = specs_[0].model.num_layers;
         evidence.dropout = specs_[0].model.dropout;
         evidence.weight_decay = specs_[0].optimizer.weight_decay;
+        evidence.clip_grad = specs_[0].optimizer.clip_grad;
         if (number > 0) evidence.learning_rate = sides_[0].learning_rate(number);
         return evidence;
     }

@@ -102,11 +102,11 @@ SideTensors::Pieces VerifySide::parameters(bool weights_only) {
             continue;
         const bool table = is_token_table(p.name);
         const std::int64_t order = table ? 0 : p.global_index;
-        const bool tied_copy = table && p.global_index != 0;
+        const bool stage_copy = table && p.global_index != 0;
         const auto add = [&](Quantity quantity, TensorView view) {
             if (view.elements() > 0)
                 pieces.push_back(
-                    {quantity, order, part_name(all, i), rect_of(p.box), view, device, tied_copy});
+                    {quantity, order, part_name(all, i), rect_of(p.box), view, device, stage_copy});
         };
         add(Quantity::weight, p.weight);
         if (weights_only) continue;
@@ -125,7 +125,10 @@ void VerifySide::add_residual_stream(SideTensors::Pieces& pieces) {
     if (!recorder_) return;
     const std::int64_t batch = spec_.train.micro_batch, last = 2 * spec_.model.num_layers;
     const std::int64_t width = spec_.train.seq_len * spec_.model.hidden_size;
-    for (const auto& [key, values] : recorder_->values()) {
+    const auto& points = recorder_->values();
+    for (const auto& [key, values] : points) {
+        // Between stages of one rank nothing is sent.
+        if (key.received && points.contains({key.point, key.gradient, key.micro_batch, false})) continue;
         const std::int64_t sample = (key.micro_batch * spec_.parallel.dp + place().dp_rank) * batch;
         const TensorView view(const_cast<float*>(values.data()), DType::f32, {batch, width});
         pieces.push_back({key.gradient ? Quantity::activation_gradient : Quantity::activation,
@@ -134,7 +137,7 @@ void VerifySide::add_residual_stream(SideTensors::Pieces& pieces) {
                           {sample, 0, batch, width},
                           view,
                           nullptr,
-                          false});
+                          key.received});
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "tests/multirank/verify/other_ops.h"
 #include "tests/multirank/verify/verified_job.h"
 
 namespace escalier::train {
@@ -13,71 +14,7 @@ using Overrides = std::vector<std::string>;
 const Overrides one = {}, tp2 = {"parallel.tp=2"}, pp2 = {"parallel.pp=2"}, pp4 = {"parallel.pp=4"};
 const Overrides dp2 = {"parallel.dp=2"}, tp2pp2 = {"parallel.tp=2", "parallel.pp=2"};
 
-// Where the rank that runs an op stands; set when its groups are made.
-parallel::GridPlace place;
-std::int64_t micro_batches = 8;
-
-struct OtherOps {
-    kernels::EmbeddingForward* embedding_forward = kernels::cpu_ops().embedding_forward;
-    kernels::EmbeddingBackward* embedding_backward = kernels::cpu_ops().embedding_backward;
-    kernels::PositionForward* position_forward = kernels::cpu_ops().position_forward;
-    kernels::LinearBackwardWeight* linear_backward_weight = kernels::cpu_ops().linear_backward_weight;
-    kernels::AttentionForward* attention_forward = kernels::cpu_ops().attention_forward;
-    kernels::CrossEntropyFinish* cross_entropy_finish = kernels::cpu_ops().cross_entropy_finish;
-    kernels::SumLosses* sum_losses = kernels::cpu_ops().sum_losses;
-    kernels::Dropout* dropout = kernels::cpu_ops().dropout;
-    kernels::AdamwStep* adamw_step = kernels::cpu_ops().adamw_step;
-};
-
-kernels::Ops table_of(const OtherOps& other) {
-    const kernels::Ops& c = kernels::cpu_ops();
-    return {*other.embedding_forward,
-            *other.embedding_backward,
-            *other.position_forward,
-            c.position_backward,
-            c.layernorm_forward,
-            c.residual_layernorm_forward,
-            c.layernorm_backward,
-            c.rmsnorm_forward,
-            c.residual_rmsnorm_forward,
-            c.rmsnorm_backward,
-            c.linear_forward,
-            c.linear_backward_input,
-            *other.linear_backward_weight,
-            c.prepared_weight_elements,
-            c.prepare_weight,
-            c.swiglu_forward,
-            c.swiglu_backward,
-            c.rope_table,
-            c.rope_forward,
-            c.rope_backward,
-            c.qk_norm_forward,
-            c.qk_norm_backward,
-            *other.attention_forward,
-            c.attention_backward,
-            c.cross_entropy_statistics,
-            *other.cross_entropy_finish,
-            *other.sum_losses,
-            *other.dropout,
-            c.residual_add,
-            c.fill,
-            c.copy,
-            c.add,
-            c.sum_parts,
-            c.sum_of_squares,
-            c.count_nonfinite,
-            *other.adamw_step,
-            c.sgd_step};
-}
-
-VerifyResult with_ops(const std::string& model, const Overrides& a, const Overrides& b, const OtherOps& other,
-                      const AssemblyHooks& more = {}) {
-    const kernels::Ops table = table_of(other);
-    AssemblyHooks hooks = more;
-    hooks.groups = [](parallel::Groups& groups) { place = groups.place; };
-    hooks.ops = &table;
-    return verify_grids(model, a, b, hooks);
-}
+constexpr std::int64_t micro_batches = 8;
 
 VerifyResult with_parameters(const std::string& model, const Overrides& a, const Overrides& b,
                              const std::function<void(model::Parameter&)>& change) {
@@ -113,7 +50,7 @@ TEST(VerifyOps, AShardOfTheVocabularyIsReadOneRowOff) {
     OtherOps ops;
     ops.embedding_forward = [](const OpContext& c, TensorView out, TensorView tokens, TensorView table,
                                std::int64_t begin) {
-        kernels::cpu_ops().embedding_forward(c, out, tokens, table, begin + (place.tp_rank > 0));
+        kernels::cpu_ops().embedding_forward(c, out, tokens, table, begin + (op_place().tp_rank > 0));
     };
     expect_found(with_ops(gpt2, one, tp2, ops), "vocabulary shard offset",
                  "to 199 are wrong and others right");
@@ -125,7 +62,7 @@ TEST(VerifyOps, GradientsOfAVocabularyShardGoOneRowOff) {
     OtherOps ops;
     ops.embedding_backward = [](const OpContext& c, TensorView dtable, TensorView tokens, TensorView dout,
                                 std::int64_t begin, kernels::Accumulate accumulate) {
-        kernels::cpu_ops().embedding_backward(c, dtable, tokens, dout, begin - (place.tp_rank > 0),
+        kernels::cpu_ops().embedding_backward(c, dtable, tokens, dout, begin - (op_place().tp_rank > 0),
                                               accumulate);
     };
     expect_found(with_ops(gpt2, one, tp2, ops), "vocabulary shard offset", "wrong offset of the shard");
@@ -136,7 +73,7 @@ TEST(VerifyOps, EveryTensorRankDrawsAnotherDropoutMask) {
     ops.dropout = [](const OpContext& c, TensorView x, TensorView bias, const kernels::DropoutKey& key,
                      float p, std::int64_t sequence) {
         kernels::DropoutKey own = key;
-        own.seed += static_cast<std::uint64_t>(place.tp_rank);
+        own.seed += static_cast<std::uint64_t>(op_place().tp_rank);
         kernels::cpu_ops().dropout(c, x, bias, own, p, sequence);
     };
     expect_found(with_ops(tied_gpt2 + ", dropout: 0.1", one, tp2, ops), "other dropout mask",
@@ -148,14 +85,14 @@ TEST(VerifyOps, DropoutMasksDependOnThePlaceInThePipeline) {
     ops.dropout = [](const OpContext& c, TensorView x, TensorView bias, const kernels::DropoutKey& key,
                      float p, std::int64_t sequence) {
         kernels::DropoutKey own = key;
-        own.site += static_cast<std::uint64_t>(place.pp_rank);
+        own.site += static_cast<std::uint64_t>(op_place().pp_rank);
         kernels::cpu_ops().dropout(c, x, bias, own, p, sequence);
     };
     expect_found(with_ops(tied_gpt2 + ", dropout: 0.1", one, pp2, ops), "other dropout mask", "layer 2");
     ops.dropout = [](const OpContext& c, TensorView x, TensorView bias, const kernels::DropoutKey& key,
                      float p, std::int64_t sequence) {
         kernels::DropoutKey own = key;
-        own.seed += static_cast<std::uint64_t>(place.dp_rank);
+        own.seed += static_cast<std::uint64_t>(op_place().dp_rank);
         kernels::cpu_ops().dropout(c, x, bias, own, p, sequence);
     };
     expect_found(with_ops(tied_gpt2 + ", dropout: 0.1", one, dp2, ops), "other dropout mask", "dp rank 1");
@@ -349,7 +286,8 @@ TEST(VerifyOps, TheTiedCopyIsNotUpdated) {
                         const kernels::AdamwParameters& parameters) {
         std::vector<kernels::OptimizerTensor> updated(tensors.begin(), tensors.end());
         std::erase_if(updated, [](const auto& tensor) {
-            return place.pp_rank > 0 && tensor.weight.shape().rank() == 2 && tensor.weight.extent(0) == 200;
+            return op_place().pp_rank > 0 && tensor.weight.shape().rank() == 2 &&
+                   tensor.weight.extent(0) == 200;
         });
         kernels::cpu_ops().adamw_step(c, updated, parameters);
     };
