@@ -20,6 +20,7 @@
 #include "schema_command.h"
 #include "sweep_command.h"
 #include "train_command.h"
+#include "unknown_command.h"
 #include "verify_command.h"
 #include "watch_command.h"
 
@@ -59,6 +60,8 @@ int main(int argc, char** argv) {
     apps::add_watch_command(app, action);
     apps::add_env_command(app, action);
     try {
+        const std::string unknown = apps::unknown_command(app, argc, argv);
+        if (!unknown.empty()) return apps::refuse(unknown.c_str(), ExitCode::usage);
         app.parse(argc, argv);
         const int code = action();
         return app.got_subcommand("train") ? code : written(code);  // a run has its log

@@ -161,7 +161,8 @@ void fields(FieldTable& f, TrainConfig& c) {
       "into "
       "memory_gib");
     f("memory_gib", real(c.memory_gib, not_negative),
-      "GiB of a rank that recompute auto and a layout by a profile keep within; 0: no limit");
+      "GiB of a rank's model state and activations, as estimated, that recompute auto and a layout by a "
+      "profile keep within; 0: no limit");
     f("on_nonfinite", one_of(c.on_nonfinite, {"stop", "skip"}),
       "a loss or gradient that is NaN or infinite ends the run, or its step updates nothing");
     f("skip_limit", count(c.skip_limit, 1, most_steps),

@@ -103,7 +103,9 @@ std::vector<std::string> rank_table_warnings(const std::vector<RankRow>& rows, c
             threads += row->threads;
             if (row->threads > row->cores) crowded = row;
         }
-        const std::string mend = " Lower run.threads, or allow more cores (mpirun --bind-to none).";
+        const bool single = threads == static_cast<int>(ranks.size());
+        const std::string mend = single ? " They take turns: the run is slower, its results are the same."
+                                        : " Lower run.threads, or allow more cores (mpirun --bind-to none).";
         if (threads > ranks[0]->node_cores)
             warnings.push_back("host " + host + ": its " + std::to_string(ranks.size()) + " ranks run " +
                                std::to_string(threads) + " compute threads on " +

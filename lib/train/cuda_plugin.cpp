@@ -15,7 +15,8 @@ namespace {
 constexpr const char* variable = "ESCALIER_CUDA_LIBRARY";
 constexpr const char* file_name = "libescalier_cuda.so";
 constexpr const char* mend =
-    " Build with the CUDA toolkit (scripts/setup says what is missing), or set run.device: cpu.";
+    " Build it with scripts/build where the CUDA toolkit is (scripts/setup says what is missing), or set "
+    "run.device: cpu.";
 
 std::string find_library() {
     namespace fs = std::filesystem;
@@ -27,8 +28,8 @@ std::string find_library() {
     const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
     for (const fs::path& candidate : {folder / file_name, folder.parent_path() / "lib" / file_name})
         if (fs::exists(candidate, error)) return candidate;
-    throw DeviceError("this binary was built without CUDA: there is no " + std::string(file_name) + " in " +
-                      folder.string() + " nor in ../lib beside it." + mend);
+    throw DeviceError("this binary has no CUDA backend beside it: there is no " + std::string(file_name) +
+                      " in " + folder.string() + " nor in ../lib beside it." + mend);
 }
 
 template <class Function>

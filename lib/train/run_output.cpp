@@ -82,9 +82,12 @@ void RunOutput::summary(const std::optional<pipeline::Bubble>& bubble, double pr
         if (metrics_) metrics_->bubble(*bubble);
     }
     const double tokens = static_cast<double>(timed_steps_ * spec_.train.global_batch * spec_.train.seq_len);
-    line(fmt::format("done: {} steps, {} tok/s without step {}, bubble measured {:.1f} %, predicted {:.1f} %",
-                     timed_steps_ + 1, grouped(static_cast<std::int64_t>(tokens / timed_seconds_)),
-                     first_step_, 100 * bubble_share(sums_), 100 * predicted_bubble));
+    std::string idle;
+    if (bubble && spec_.parallel.pp > 1)
+        idle = fmt::format("; idle share of the pipeline measured {:.1f} %, predicted {:.1f} %",
+                           100 * bubble->measured, 100 * predicted_bubble);
+    line(fmt::format("done: {} steps, {} tok/s without step {}{}", timed_steps_ + 1,
+                     grouped(static_cast<std::int64_t>(tokens / timed_seconds_)), first_step_, idle));
 }
 
 void RunOutput::end(int exit_code, const std::string& reason, const std::vector<std::int64_t>& resident) {

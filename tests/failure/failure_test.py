@@ -141,7 +141,7 @@ class Device(FailureTest):
         """As after a build with -DESCALIER_CUDA=OFF: the program is the same, the library is not there."""
         with tempfile.TemporaryDirectory() as folder, Case(shutil.copy(BINARY, folder)) as case:
             result = case.run(self.CUDA, 1)
-            self.check(result, DEVICE, r"built without CUDA: there is no libescalier_cuda\.so.*set run\.device: cpu")
+            self.check(result, DEVICE, r"no CUDA backend beside it: there is no libescalier_cuda\.so.*set run\.device: cpu")
             self.assertEqual(result.steps, [], result)
             result = case.run(with_keys(N0, run__name="cpu_job", run__device="auto", train__steps=2), 1)
             self.check(result, 0, r"step 2/2", r"device    cpu \(")
@@ -261,7 +261,9 @@ class Launch(FailureTest):
 
     def test_command_lines_are_refused_once_for_all_processes(self):
         for arguments, fact in ((["train"], "job is required"), (["train", "--bogus", "job.yaml"], "--bogus"),
-                                (["generate", "--weights", "w.safetensors"], "needs 1 process, got 3")):
+                                (["generate", "--weights", "w.safetensors"], "needs 1 process, got 3"),
+                                (["trian", "job.yaml"], "unknown command trian; did you mean train?"),
+                                (["ckpt", "frob"], "unknown command frob. Commands of ckpt: ls, info,")):
             launch = subprocess.run([os.path.join(ROOT, "scripts/mpirun"), "-n", "3", BINARY, *arguments], text=True,
                                     capture_output=True, timeout=60, check=False)
             self.assertEqual(launch.returncode, USAGE, launch)

@@ -26,6 +26,9 @@ SHORT = " --set train.steps=4 --set checkpoint.every=2 --set eval.every=2 --set 
 RUN = [
     ("escalier env", None),
     ("build/release/bin/escalier check configs/quickstart.yaml --ranks 4", None),
+    ("escalier schema --text", None),
+    ("escalier data pack my.txt data/mine", None),
+    ("escalier data info data/mine", None),
     ("escalier schedule gpipe --stages 4 --micro-batches 6", None),
     ("escalier schedule --compare all --stages 4 --micro-batches 16", None),
     ("mpirun -n 4 build/release/bin/escalier train configs/quickstart.yaml",
@@ -149,9 +152,9 @@ class Readme(unittest.TestCase):
         os.symlink(case.binary, case.path("build/release/bin/escalier"))
         os.symlink(os.path.join(ROOT, "configs"), case.path("configs"))
         os.makedirs(case.path("data"))
-        with open(case.path("text"), "w", encoding="utf-8") as file:
+        with open(case.path("my.txt"), "w", encoding="utf-8") as file:
             file.write("\n\n".join("In the beginning was the word, and word %d came after it." % number for number in range(4000)))
-        subprocess.run([case.binary, "data", "pack", case.path("text"), case.path("data/kjv"), "--tokenizer", "byte", "--split-blank-lines"],
+        subprocess.run([case.binary, "data", "pack", case.path("my.txt"), case.path("data/kjv"), "--tokenizer", "byte", "--split-blank-lines"],
                        check=True, capture_output=True)
         case.write_job(JOB)
         hf = os.path.join(ROOT, "tests/golden/hf/llama")
