@@ -44,13 +44,16 @@ std::vector<std::int64_t> lighter_ends(std::int64_t layers, std::int64_t stages)
     return layout;
 }
 
-// Chunks worth trying: what the kind asks for, or some that loop.
+// Chunks worth trying: what the kind asks for, or all that loop; beyond most_chunks messages outweigh the
+// bubble that is left.
+constexpr int most_chunks = 16;
+
 std::vector<int> chunk_counts(const schedule::Kind& kind, std::int64_t layers, std::int64_t pp) {
     std::vector<int> counts;
     if (pp == 1 && kind.default_chunks > 1) return counts;
     if (kind.name == "interleaved" || kind.name == "bfs" || kind.name == "interleaved-zb") {
-        for (const int chunks : {2, 3, 4, 6, 8, 12})
-            if (chunks * pp <= layers) counts.push_back(chunks);
+        for (int chunks = 2; chunks <= most_chunks && chunks * pp <= layers; ++chunks)
+            counts.push_back(chunks);
     } else if (kind.default_chunks * pp / kind.copies <= layers) {
         counts.push_back(kind.default_chunks);
     }
@@ -120,8 +123,8 @@ std::vector<Candidate> enumerate(const JobSpec& spec, std::int64_t ranks) {
             if (ranks / tp % pp != 0) continue;
             const std::int64_t dp = ranks / tp / pp;
             if (batch % dp != 0) continue;
-            for (std::int64_t micro_batch = 1; micro_batch <= batch / dp; micro_batch *= 2) {
-                if (batch / dp % micro_batch != 0) break;
+            for (std::int64_t micro_batch = 1; micro_batch <= batch / dp; ++micro_batch) {
+                if (batch / dp % micro_batch != 0) continue;
                 for (const schedule::Kind& kind : schedule::kinds()) {
                     if (!worth_trying(kind, pp)) continue;
                     for (const int chunks : chunk_counts(kind, layers, pp)) {

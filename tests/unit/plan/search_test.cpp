@@ -69,6 +69,21 @@ TEST(Search, BoundsLieBelowAndSizesAreRight) {
         EXPECT_TRUE(seen.count(kind)) << kind;
 }
 
+TEST(Search, TriesEveryMicroBatchAndEveryNumberOfChunks) {
+    SearchProblem p = problem(2);
+    p.spec.model.num_layers = 10;
+    p.spec.train.global_batch = 36;
+    std::set<std::int64_t> micro_batches;
+    std::set<int> chunks;
+    for (const Candidate& c : enumerate(p.spec, p.ranks)) {
+        if (c.grid.pp != 2) continue;
+        micro_batches.insert(c.micro_batch);
+        if (c.schedule == "interleaved") chunks.insert(c.chunks);
+    }
+    EXPECT_EQ(micro_batches, (std::set<std::int64_t>{1, 2, 3, 4, 6, 9, 12, 18, 36}));
+    EXPECT_EQ(chunks, (std::set<int>{2, 3, 4, 5}));
+}
+
 TEST(Search, EqualsBruteForceUnderAnyLimit) {
     SearchProblem p = problem();
     const std::vector<Found> all = everything(p);
