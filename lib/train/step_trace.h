@@ -21,7 +21,8 @@ class StepTrace {
     void begin(std::int64_t step);
     void end_reported(const StepResult& result);
 
-    bool complete() const { return steps_done_ == window_.steps; }
+    // The window is over; a resume may have entered it midway.
+    bool complete() const { return steps_done_ > 0 && step_ >= window_.start + window_.steps - 1; }
     std::int64_t steps_done() const { return steps_done_; }
 
     // Collective: the traces of all ranks, on rank 0.

@@ -257,6 +257,17 @@ class Traces(unittest.TestCase):
             self.assertEqual(result.code, 0, result)
             self.assertEqual({one["args"]["step"] for one in Trace(case.path("runs/case/trace.json")).slices}, {2, 3})
 
+    def test_a_window_that_a_resume_enters_midway_is_written_when_it_is_over(self):
+        spec = with_keys(N0, train__steps=3, log__trace={"start": 3, "steps": 2})
+        with Case(BINARY) as case:
+            self.assertEqual(case.run(spec, 1).code, 0)
+            result = case.run(with_keys(spec, train__steps=6), 1, ["--resume", "auto"])
+            self.assertEqual(result.code, 0, result)
+            self.assertEqual({one["args"]["step"] for one in Trace(case.path("runs/case/trace.json")).slices}, {4})
+            self.assertIn("1 steps up to 4", result.output)
+            with open(case.path("runs/case/pipeline.svg"), encoding="utf-8") as file:
+                self.assertIn("as step 4 really ran", file.read())
+
     def test_where_they_cannot_be_written_the_run_goes_on_without_them(self):
         spec = with_keys(N0, train__steps=2, log__trace={"start": 4, "steps": 1})
         with Case(BINARY) as case:
