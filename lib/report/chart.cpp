@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/text.h"
+#include "report/axis.h"
 #include "report/markup.h"
 
 namespace escalier::report {
@@ -15,40 +15,21 @@ namespace {
 
 constexpr double most_whole = 1e15;  // beyond it digits say nothing
 
-struct Range {
-    double low = std::numeric_limits<double>::infinity(), high = -low;
-    void add(double value) {
-        low = std::min(low, value);
-        high = std::max(high, value);
-    }
-    bool empty() const { return low > high; }
-    double span() const { return high - low; }
-};
-
 bool drawn(const std::pair<double, double>& point) {
-    return std::isfinite(point.first) && std::isfinite(point.second);
+    return plottable(point.first) && plottable(point.second);
 }
 
-// About `count` round numbers in the range.
-std::vector<double> ticks(const Range& range, double count) {
-    const double wanted = range.span() / count, power = std::pow(10, std::floor(std::log10(wanted)));
-    const double step = (wanted <= power       ? 1
-                         : wanted <= 2 * power ? 2
-                         : wanted <= 5 * power ? 5
-                                               : 10) *
-                        power;
-    std::vector<double> result;
-    for (double at = std::ceil(range.low / step - 1e-9) * step; at <= range.high + 1e-9 * step; at += step)
-        result.push_back(std::abs(at) < 1e-9 * step ? 0 : at);
-    return result;
-}
-
-// Digits after the point that tell neighbours apart.
+// Digits that tell neighbours apart.
 std::string tick_text(double value, double step) {
     if (std::abs(value) >= most_whole) return fmt::format("{:.3g}", value);
-    const int digits = std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 9);
+    if (step < 1e-4) {
+        if (value == 0) return "0";
+        const auto place = [](double number) { return std::floor(std::log10(number) + 1e-9); };
+        const double digits = place(std::abs(value)) - place(step) + 1;
+        return fmt::format("{:.{}g}", value, static_cast<int>(std::clamp(digits, 1.0, 15.0)));
+    }
+    const int digits = std::max(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0);
     if (digits == 0 && std::abs(value) >= 10000) return grouped(std::llround(value));
-    if (step < 1e-4) return fmt::format("{:.3g}", value);
     return fmt::format("{:.{}f}", value, digits);
 }
 
@@ -57,12 +38,12 @@ class Drawing {
     explicit Drawing(const Chart& chart) : chart_(chart) {
         for (const Series& series : chart.series)
             for (const auto& point : series.points)
-                if (drawn(point)) x_.add(point.first), y_.add(point.second);
+                if (drawn(point)) x_.include(point.first), y_.include(point.second);
         if (x_.empty()) return;
-        if (chart.from_zero) y_.add(0);
+        if (chart.from_zero) y_.include(0);
         if (x_.span() == 0) x_.low -= 0.5, x_.high += 0.5;
-        if (y_.span() == 0)
-            y_.low -= std::abs(y_.low) * 0.1 + 1e-9, y_.high += std::abs(y_.high) * 0.1 + 1e-9;
+        x_.widen();
+        y_.widen();
         const double room = 0.05 * y_.span();
         if (!chart.from_zero) y_.low -= room;
         y_.high += room;
@@ -99,17 +80,17 @@ class Drawing {
     }
 
     void axes() {
-        const std::vector<double> ys = ticks(y_, chart_.height / 50);
+        const std::vector<double> ys = round_ticks(y_, chart_.height / 50);
         const double step = ys.size() > 1 ? ys[1] - ys[0] : 1;
         for (const double y : ys) {
             body_ += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", left, py(y),
                                  chart_.width - right);
             text(left - 8, py(y) + 4, "end", tick_text(y, step));
         }
-        const std::vector<double> xs = ticks(x_, chart_.width / 90);
+        const std::vector<double> xs = round_ticks(x_, chart_.width / 90);
         const double x_step = xs.size() > 1 ? xs[1] - xs[0] : 1;
         for (const double x : xs) {
-            if (x != std::floor(x)) continue;  // there are no half steps
+            if (std::abs(x - std::round(x)) > 1e-6 * x_step) continue;  // there are no half steps
             body_ +=
                 fmt::format("<path class=\"tick\" d=\"M{:.1f} {:.1f}v5\"/>\n", px(x), chart_.height - bottom);
             text(px(x), chart_.height - bottom + 18, "middle", tick_text(x, std::max(1.0, x_step)));
@@ -186,7 +167,7 @@ class Drawing {
     }
 
     const Chart& chart_;
-    Range x_, y_;
+    AxisRange x_, y_;
     std::string body_;
 };
 
@@ -215,8 +196,8 @@ Series smoothed(const Series& series, std::size_t window) {
 
 std::string short_number(double value) {
     if (!std::isfinite(value)) return "–";
-    if (std::abs(value) >= 1000 && std::abs(value) < most_whole) {
-        const double power = std::pow(10, std::floor(std::log10(std::abs(value))) - 2);
+    if (std::abs(value) >= 999.5 && std::abs(value) < most_whole) {
+        const double power = std::pow(10, std::max(3.0, std::floor(std::log10(std::abs(value)))) - 2);
         return grouped(std::llround(std::round(value / power) * power));
     }
     return fmt::format("{:.3g}", value);

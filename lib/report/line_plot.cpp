@@ -4,9 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "core/text.h"
+#include "report/axis.h"
 #include "report/markup.h"
 
 namespace escalier::report {
@@ -33,45 +33,8 @@ std::string number(double value) {
     return {text, written.ptr};
 }
 
-// Far enough from the ends of the numbers for differences to be numbers too.
 bool drawable(const PlotPoint& point) {
-    return std::abs(point.x) < 1e300 && std::abs(point.y) < 1e300;
-}
-
-struct Range {
-    double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
-
-    void include(double value) {
-        low = std::min(low, value);
-        high = std::max(high, value);
-    }
-    bool empty() const { return low > high; }
-    // With nothing in it, or one value alone, there is no scale to draw by.
-    void widen() {
-        if (empty()) low = 0, high = 1;
-        const double most = std::max(std::abs(low), std::abs(high));
-        if (high - low <= 1e-9 * most || low == high) {
-            const double room = most == 0 ? 1 : most / 10;
-            low -= room;
-            high += room;
-        }
-    }
-};
-
-// About `count` round values inside [low, high].
-std::vector<double> round_ticks(const Range& range, double count) {
-    const double wanted = (range.high - range.low) / count,
-                 power = std::pow(10, std::floor(std::log10(wanted)));
-    const double step = (wanted <= power       ? 1
-                         : wanted <= 2 * power ? 2
-                         : wanted <= 5 * power ? 5
-                                               : 10) *
-                        power;
-    std::vector<double> ticks;
-    const double slack = 1e-9 * (range.high - range.low);
-    for (double at = std::ceil((range.low - slack) / step); at * step <= range.high + slack; ++at)
-        ticks.push_back(at * step + 0.0);  // never -0
-    return ticks;
+    return plottable(point.x) && plottable(point.y);
 }
 
 class Picture {
@@ -246,7 +209,7 @@ class Picture {
     }
 
     const LinePlot& plot_;
-    Range x_, y_;
+    AxisRange x_, y_;
     double top_ = 44, left_ = 0, right_ = 0, bottom_ = 0;
     std::string body_;
 };

@@ -20,7 +20,8 @@ namespace escalier::report {
 namespace {
 
 std::string time_text(double unix_time) {
-    if (!std::isfinite(unix_time)) return "–";
+    constexpr double year_10000 = 253402300800;
+    if (!(unix_time >= 0 && unix_time < year_10000)) return "–";
     const auto seconds = static_cast<std::time_t>(unix_time);
     std::tm time{};
     gmtime_r(&seconds, &time);
@@ -30,7 +31,7 @@ std::string time_text(double unix_time) {
 }
 
 std::string duration_text(double seconds) {
-    if (!std::isfinite(seconds) || seconds < 0) return "–";
+    if (!(seconds >= 0 && seconds < 1e12)) return "–";
     const auto whole = static_cast<std::int64_t>(seconds + 0.5);
     if (whole < 120) return fmt::format("{:.1f} s", seconds);
     if (whole < 7200) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
@@ -133,7 +134,8 @@ class Page {
         if (const double mfu = median(&StepRow::mfu); std::isfinite(mfu)) tile(percent(mfu), "MFU, median");
         if (!data_.steps.empty())
             tile(grouped(data_.steps.rbegin()->second.consumed_tokens), "tokens trained on");
-        if (const double parameters = number_in(data_.start, "parameters"); std::isfinite(parameters))
+        if (const double parameters = number_in(data_.start, "parameters");
+            parameters >= 0 && parameters < 9e15)
             tile(grouped(static_cast<std::int64_t>(parameters)), "parameters");
         if (data_.start.is_object() && data_.start.contains("grid") && data_.start["grid"].is_string())
             tile(data_.start["grid"].get<std::string>(), "tensor x pipeline x data");

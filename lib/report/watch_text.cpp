@@ -12,7 +12,7 @@ namespace escalier::report {
 namespace {
 
 std::string clock_text(double seconds) {
-    if (!std::isfinite(seconds)) return "?";
+    if (!(std::abs(seconds) < 1e12)) return "?";
     const auto whole = static_cast<std::int64_t>(std::max(0.0, seconds) + 0.5);
     if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
     return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);

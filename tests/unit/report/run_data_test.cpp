@@ -234,6 +234,40 @@ TEST(ChartTest, GapsAndLonelyPointsAreDrawnAndNothingIsNotANumber) {
     }
 }
 
+TEST(ChartTest, ValuesThatLieCloseTogetherHaveLabelsOfTheirOwn) {
+    const auto chart_of = [](double low, double high) {
+        Chart chart;
+        chart.series.push_back({"a", "c1", {{1, low}, {2, high}}, false});
+        return to_svg(chart);
+    };
+    const std::string ulp = chart_of(2.5, std::nextafter(2.5, 3));
+    EXPECT_LT(ulp.size(), 5000u);
+    EXPECT_NE(ulp.find(">2.5<"), std::string::npos) << ulp;
+    const std::string close = chart_of(2.000001, 2.000002);
+    for (const char* label : {">2.000001<", ">2.0000014<", ">2.000002<"})
+        EXPECT_NE(close.find(label), std::string::npos) << close;
+    const std::string small = chart_of(0.0010001, 0.0010003);
+    for (const char* label : {">0.0010001<", ">0.00100015<", ">0.0010003<"})
+        EXPECT_NE(small.find(label), std::string::npos) << small;
+}
+
+TEST(ChartTest, ShortNumbersHaveThreeDigits) {
+    for (const auto& [value, text] : std::vector<std::pair<double, std::string>>{
+             {999.4, "999"}, {999.7, "1,000"}, {-999.7, "-1,000"}, {1234.5, "1,230"}, {0.00123, "0.00123"}})
+        EXPECT_EQ(short_number(value), text);
+}
+
+TEST_F(Folder, NumbersBeyondAllReasonAreNotShownAsOthers) {
+    nlohmann::json start = nlohmann::json::parse(start_line(1, "null"));
+    start["time"] = start["parameters"] = 1e300;
+    append("metrics.jsonl", start.dump() + "\n" + step_line(1, 2, -1e300) + "\n" + step_line(2, 2, 1e300) +
+                                "\n" + R"({"event":"end","exit_code":0,"reason":"done","time":-1e300})" +
+                                "\n");
+    const RunFolder run = read_run_folder(path_);
+    EXPECT_NE(html_page(run).find("started –"), std::string::npos);
+    EXPECT_NE(watch_page("r", run.data, RunState::running, 12, 300)[0].find("? left"), std::string::npos);
+}
+
 TEST(WatchText, LinesFitTheTerminalAndHoldNoControlCharacters) {
     RunData data;
     data.add_line(start_line(1, "null"));
