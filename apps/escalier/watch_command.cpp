@@ -44,10 +44,7 @@ class Watch {
 
     int run() {
         for (;;) {
-            const bool news = reader_.read(data_) > 0;
-            const report::RunState state = report::run_state(arguments_.run, data_);
-            if (state == report::RunState::dead && !arguments_.once && reader_.read(data_) > 0)
-                continue;  // its end came in between
+            const auto [state, news] = report::look_at_run(arguments_.run, reader_, data_);
             show(state, news);
             if (arguments_.once) return 0;
             if (state != report::RunState::running) {

@@ -108,7 +108,6 @@ void RunData::add_step(const json& event) {
     row.bubble = number_in(event, "bubble");
     row.mfu = number_in(event, "mfu");
     row.consumed_tokens = count_in(event, "consumed_tokens");
-    row.skipped = count_in(event, "skipped") != 0;
     steps[step] = row;
     const auto ranks = event.find("ranks");
     if (ranks == event.end() || !ranks->is_array()) return;
@@ -170,13 +169,28 @@ std::int64_t MetricsReader::read(RunData& data) {
     return lines;
 }
 
+bool is_locked(const std::string& folder) {
+    const int lock = open((folder + "/.lock").c_str(), O_RDONLY | O_CLOEXEC);
+    if (lock < 0) return false;
+    const bool held = flock(lock, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(lock);
+    return held;
+}
+
 RunState run_state(const std::string& folder, const RunData& data) {
     if (data.end) return RunState::ended;
-    const int lock = open((folder + "/.lock").c_str(), O_RDONLY | O_CLOEXEC);
-    if (lock < 0) return RunState::dead;
-    const bool free = flock(lock, LOCK_SH | LOCK_NB) == 0;
-    close(lock);
-    return free ? RunState::dead : RunState::running;
+    return is_locked(folder) ? RunState::running : RunState::dead;
+}
+
+RunLook look_at_run(const std::string& folder, MetricsReader& reader, RunData& data) {
+    RunLook look;
+    look.news = reader.read(data) > 0;
+    look.state = run_state(folder, data);
+    while (look.state == RunState::dead && reader.read(data) > 0) {
+        look.news = true;
+        look.state = run_state(folder, data);
+    }
+    return look;
 }
 
 std::optional<std::string> read_text(const std::string& path, std::size_t most) {

@@ -18,7 +18,6 @@ struct StepRow {
     double loss = unknown, grad_norm = unknown, lr = unknown;
     double step_ms = unknown, tokens_per_s = unknown, bubble = unknown, mfu = unknown;
     std::int64_t consumed_tokens = 0;
-    bool skipped = false;
 };
 
 // Milliseconds, in the order of metrics.jsonl's names.
@@ -91,6 +90,17 @@ enum class RunState { running, ended, dead };
 
 // dead: it has no end, and no process of this host holds the folder's lock.
 RunState run_state(const std::string& folder, const RunData& data);
+
+// Whether a process of this host holds the lock of a run's folder, as a run does until its process ends.
+bool is_locked(const std::string& folder);
+
+// Reads on, and says where the run stands by all that it has written: what came between the two looks, its
+// end above all, is read too.
+struct RunLook {
+    RunState state;
+    bool news;  // there were new lines
+};
+RunLook look_at_run(const std::string& folder, MetricsReader& reader, RunData& data);
 
 // Text of a file of the run, of at most `most` bytes; nothing if it is not there.
 std::optional<std::string> read_text(const std::string& path, std::size_t most);

@@ -29,11 +29,11 @@ RunFolder read_run_folder(const std::string& path) {
     RunFolder run;
     run.path = path;
     run.name = last_part(path);
-    MetricsReader((fs::path(path) / "metrics.jsonl").string()).read(run.data);
+    MetricsReader reader((fs::path(path) / "metrics.jsonl").string());
+    run.state = look_at_run(path, reader, run.data).state;
     if (run.data.sessions.empty() && run.data.steps.empty())
         throw DataError(path +
                         "/metrics.jsonl holds no event of a run. Name a run's folder, run.dir/run.name.");
-    run.state = run_state(path, run.data);
     const auto text = [&](const char* name) {
         return read_text((fs::path(path) / name).string(), most_text).value_or("");
     };

@@ -1,16 +1,12 @@
 #include "sweep/run_state.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 
 #include "checkpoint/run_folder.h"
 #include "config/dump.h"
 #include "config/load.h"
 #include "core/error.h"
+#include "report/run_data.h"
 #include "sweep/run_metrics.h"
 
 namespace escalier::sweep {
@@ -25,15 +21,6 @@ bool is_beside_the_point(const std::string& key) {
                               "log.", "checkpoint.", "eval.", "data.allow_change", "sweep."})
         if (key.compare(0, std::string(start).size(), start) == 0) return true;
     return false;
-}
-
-// A run holds its folder's lock until its process ends.
-bool is_running(const std::string& run_folder) {
-    const int lock = ::open((run_folder + "/.lock").c_str(), O_RDONLY | O_CLOEXEC);
-    if (lock < 0) return false;
-    const bool held = ::flock(lock, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    ::close(lock);
-    return held;
 }
 
 // The first value that is another; empty if there is none.
@@ -63,7 +50,7 @@ std::string difference_in(const std::string& config_file, const config::JobSpec&
 RunState run_state(const std::string& run_folder, const config::JobSpec& spec) {
     RunState state;
     if (!fs::is_directory(run_folder)) return state;
-    if (is_running(run_folder)) {
+    if (report::is_locked(run_folder)) {
         state.stage = RunStage::running;
         return state;
     }

@@ -124,6 +124,12 @@ TEST_F(Folder, ARunWithoutEndIsAliveAsLongAsItsLockIsHeld) {
     EXPECT_EQ(run_state(path_, data), RunState::running);
     close(lock);
     EXPECT_EQ(run_state(path_, data), RunState::dead);
+    append("metrics.jsonl", start_line(1, "null") + "\n");
+    MetricsReader reader(path_ + "/metrics.jsonl");
+    EXPECT_TRUE(look_at_run(path_, reader, data).news);
+    const RunLook look = look_at_run(path_, reader, data);
+    EXPECT_EQ(look.state, RunState::dead);
+    EXPECT_FALSE(look.news);
     data.add_line(R"({"event":"end","exit_code":0,"reason":"all steps done"})");
     EXPECT_EQ(run_state(path_, data), RunState::ended);
 }
