@@ -9,10 +9,6 @@ namespace escalier::train {
 
 namespace {
 
-bool ends_with(const std::string& text, const std::string& end) {
-    return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 bool same_bits(float a, float b) {
     return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
 }
@@ -39,7 +35,7 @@ double PairSums::relative_difference() const {
 }
 
 bool is_key_bias(const std::string& name) {
-    return ends_with(name, "attn.c_attn.bias (key)") || ends_with(name, "k_proj.bias");
+    return name.ends_with("attn.c_attn.bias (key)") || name.ends_with("k_proj.bias");
 }
 
 namespace {
@@ -55,7 +51,7 @@ double common_share(const std::vector<double>& sum, std::int64_t terms, const Pa
 // mean: the flatter attention is, the more of the terms cancels.
 double cancellation(const TensorEntry& tensor) {
     constexpr double of_scores = 4;
-    const bool score = ends_with(tensor.name, " (query)") || ends_with(tensor.name, " (key)") ||
+    const bool score = tensor.name.ends_with(" (query)") || tensor.name.ends_with(" (key)") ||
                        tensor.name.find("q_proj.") != std::string::npos ||
                        tensor.name.find("k_proj.") != std::string::npos;
     return score && tensor.quantity != Quantity::activation ? of_scores : 1;
@@ -173,9 +169,8 @@ TensorComparison SideComparison::compare(std::size_t entry) {
     out.order = tensor.order;
     out.name = tensor.name;
     out.hull = tensor.hull;
-    out.scale = scale_of(entry);
     out.whole = tensor.whole[0] && tensor.whole[1];
-    for (std::size_t side = 0; side < 2; ++side)
+    for (std::size_t side = 0; tensor.quantity == Quantity::gradient && side < 2; ++side)
         for (const Holder& holder : tensor.holders[side])
             if (holder.owner) out.boxes[side].push_back({holder.box, holder.place.tp_rank, {}, 0});
     const bool activation = is_stream(tensor.quantity);
@@ -208,7 +203,6 @@ TensorComparison SideComparison::compare(std::size_t entry) {
             for (std::int64_t column = 0; column < columns; ++column) {
                 const auto at = static_cast<std::size_t>((row - first) * columns + column);
                 const double difference = std::abs(static_cast<double>(a[at]) - static_cast<double>(b[at]));
-                out.largest = std::max(out.largest, difference);
                 out.unequal_bits += !same_bits(a[at], b[at]);
                 const double left = std::max(0.0, difference - allowed.explained[at]);
                 double ratio = left == 0 ? 0 : left / allowed.rounding[at];
@@ -220,13 +214,9 @@ TensorComparison SideComparison::compare(std::size_t entry) {
                     out.allowed = allowed.explained[at] + allowed.rounding[at];
                     out.row = row + tensor.hull.row;
                     out.column = column + tensor.hull.column;
-                    out.a = a[at];
-                    out.b = b[at];
                 }
                 out.sums.add(a[at], b[at]);
                 if (!out.rows.empty()) out.rows[static_cast<std::size_t>(row)].add(a[at], b[at]);
-                out.zero_in_both += a[at] == 0.0f && b[at] == 0.0f;
-                out.zero_in_one += (a[at] == 0.0f) != (b[at] == 0.0f);
                 for (auto& boxes : out.boxes)
                     for (BoxSums& box : boxes) {
                         const Rect& r = box.box;
@@ -243,7 +233,6 @@ TensorComparison SideComparison::compare(std::size_t entry) {
                     static_cast<double>(b[at]) - a[at];
             }
     }
-    out.elements = tensor.hull.rows * columns;
     judge_as_whole(tensor, out);
     out.alike_over_samples = common_share(over_samples, tensor.hull.rows, out.sums);
     out.alike_over_tokens = common_share(over_tokens, tensor.hull.rows * (columns / channels), out.sums);
@@ -296,6 +285,7 @@ void SideComparison::look_at_copies(std::size_t entry, const SideTensors::Deviat
             tensors_.entries()[entry].holders[static_cast<std::size_t>(side)];
         const std::vector<double>& own = deviations[static_cast<std::size_t>(side)][entry];
         CopyFindings& found = result.copies[static_cast<std::size_t>(side)];
+        bool over_both = false;
         for (std::size_t i = 0; i < holders.size(); ++i) {
             found.deviation = std::max(found.deviation, own[i]);
             if (own[i] == 0) continue;
@@ -306,12 +296,17 @@ void SideComparison::look_at_copies(std::size_t entry, const SideTensors::Deviat
                 found.over_stages = true;
                 continue;
             }
-            found.over_tp |= holders[i].place.tp_rank != owner->place.tp_rank &&
-                             holders[i].place.dp_rank == owner->place.dp_rank;
-            found.over_dp |= holders[i].place.dp_rank != owner->place.dp_rank &&
-                             holders[i].place.tp_rank == owner->place.tp_rank;
+            const bool over_tp = holders[i].place.tp_rank != owner->place.tp_rank,
+                       over_dp = holders[i].place.dp_rank != owner->place.dp_rank;
+            found.over_tp |= over_tp && !over_dp;
+            found.over_dp |= over_dp && !over_tp;
+            over_both |= over_dp && over_tp;
             found.over_copies |= holders[i].place.pp_rank != owner->place.pp_rank;
         }
+        // Where the owner agrees with the copy's own replica and with its peers in others, it differs from
+        // both.
+        if (over_both && !found.over_tp && !found.over_dp && !found.over_copies)
+            found.over_tp = found.over_dp = true;
         const bool sums = result.quantity == Quantity::gradient || is_stream(result.quantity);
         if (!sums) continue;
         if (found.over_tp) found.tp_sum = distance_of_sum(entry, side, Terms::tensor_ranks);

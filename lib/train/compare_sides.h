@@ -54,20 +54,17 @@ struct TensorComparison {
     Rect hull;
     bool whole = true;     // both sides hold all of it
     bool differs = false;  // by more than was promised
-    std::int64_t elements = 0, unequal_bits = 0;
-    double largest = 0;                // |a - b| anywhere
+    std::int64_t unequal_bits = 0;
     double difference = 0;             // |a - b| where it is worst
     double allowed = 0;                // there: the rounding expected
     double worst = 0;                  // the largest |a - b| over the rounding expected
     bool as_whole = false;             // worst, difference and allowed are those of the whole gradient's norm
     std::int64_t row = 0, column = 0;  // there
-    double a = 0, b = 0;               // there
-    double scale = 0;                  // root mean square of the elements that are not zero, side 0
     PairSums sums;
     PairSums change;  // of points of the residual stream: from the point before; weights: a the optimizer's
                       // change on side 0, b what side 1's weight has more
-    std::vector<PairSums> rows;  // of the hull; not of vectors
-    std::array<std::vector<BoxSums>, 2> boxes;
+    std::vector<PairSums> rows;                 // of the hull; not of vectors
+    std::array<std::vector<BoxSums>, 2> boxes;  // of gradients alone
     std::array<CopyFindings, 2> copies;
     // Of activations, [samples * positions]: sums over channels.
     std::vector<PairSums> tokens;
@@ -75,7 +72,6 @@ struct TensorComparison {
     double alike_over_tokens = 0;   // that is the same for every sample and position
     // Of activations whose stage copies differ, by sample: a what was sent, b what was received.
     std::array<std::vector<PairSums>, 2> received;
-    std::int64_t zero_in_one = 0, zero_in_both = 0;  // elements
 };
 
 struct UpdateRule {  // what turns moments or gradients into a weight's change

@@ -20,8 +20,9 @@ struct GridFacts {
 
 // What two grids left behind in one step.
 struct StepEvidence {
-    std::int64_t step = 0;  // 0: before the first; initial weights alone
-    bool bits = false;      // equality to the bit was promised
+    std::int64_t step = 0;         // 0: before the first; initial weights alone
+    bool bits = false;             // equality to the bit was promised
+    bool recorded_graphs = false;  // a side ran what a GPU had recorded (run.cuda_graphs)
     std::array<GridFacts, 2> grids;
     std::int64_t layers = 0;
     double learning_rate = 0, weight_decay = 0, dropout = 0;
@@ -86,6 +87,7 @@ std::optional<std::int64_t> layer_of(const std::string& name);
 // "twice", "1/4 of it (1/M)": a factor in words, with the size of the grid that it equals.
 std::string factor_text(double factor, const GridFacts& grid);
 bool near(double value, double wanted, double tolerance = 0.01);  // relative
+inline constexpr double alike = 1e-3;  // relative distance at which a pattern counts as met
 // The stage of side 1 that has a parameter; the embedding's is the first, the head's the last.
 std::int64_t stage_of(const StepEvidence& evidence, const TensorComparison& parameter);
 // "bf16": the type whose rounding leaves values at such a relative distance; empty: none. As a sentence too.

@@ -11,8 +11,6 @@ namespace escalier::train {
 
 namespace {
 
-constexpr double alike = 1e-3;  // relative distance at which a pattern counts as met
-
 using List = std::vector<const TensorComparison*>;
 
 bool has(const std::string& text, const std::string& part) {
@@ -95,14 +93,28 @@ MaybeDiagnosis replicas_differ(const StepEvidence& evidence, const List& wrong) 
 }
 
 MaybeDiagnosis model_copies_differ(const StepEvidence& evidence, const List& wrong) {
-    for (std::size_t side = 0; side < 2; ++side)
-        for (const auto* tensor : wrong)
-            if (tensor->copies[side].over_copies)
-                return Diagnosis{
-                    "missing sum over copies",
-                    fmt::format("The gradient {} differs between the two copies of the model on {}: "
-                                "their sum is missing.",
-                                extent_text(evidence, wrong), side_name(side))};
+    for (std::size_t side = 0; side < 2; ++side) {
+        List apart, summing;
+        for (const auto* tensor : wrong) {
+            const CopyFindings& copies = tensor->copies[side];
+            if (!copies.over_copies) continue;
+            apart.push_back(tensor);
+            if (copies.copies_sum && *copies.copies_sum < alike) summing.push_back(tensor);
+        }
+        if (apart.empty()) continue;
+        if (2 * summing.size() > apart.size())
+            return Diagnosis{
+                "missing sum over copies",
+                fmt::format("The gradient {} differs between the two copies of the model on {}, and the "
+                            "copies' gradients add up to the other grid's: their sum is missing.",
+                            extent_text(evidence, summing), side_name(side))};
+        return Diagnosis{
+            "model copies differ",
+            fmt::format("The gradient {} differs between the two copies of the model on {}, but they do not "
+                        "add up to the other grid's: something is added after the sum over the copies, or "
+                        "only one of them got it.",
+                        extent_text(evidence, apart), side_name(side))};
+    }
     return std::nullopt;
 }
 

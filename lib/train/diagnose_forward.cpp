@@ -11,8 +11,6 @@ namespace escalier::train {
 
 namespace {
 
-constexpr double alike = 1e-3;  // relative distance at which a pattern counts as met
-
 // "attention of layer 2"; the part of the model that leads to a point of the residual stream.
 std::string part_before(const TensorComparison& point) {
     if (point.order == 0) return "embedding";
@@ -197,7 +195,10 @@ MaybeDiagnosis loss_rules(const StepEvidence& evidence, bool stream_known) {
                             "the softmax's sum counts as a whole one.",
                             side_name(side), std::log(tp))};
     }
-    if (near(b / a, std::round(b / a), 1e-4) || near(a / b, std::round(a / b), 1e-4))
+    const auto multiple = [](double factor) {
+        return std::round(factor) >= 2 && near(factor, std::round(factor), 1e-4);
+    };
+    if (multiple(b / a) || multiple(a / b))
         return Diagnosis{"scaled loss", fmt::format("The loss is {} times the other grid's.",
                                                     factor_text(b / a, evidence.grids[1]))};
     if (!stream_known) return std::nullopt;

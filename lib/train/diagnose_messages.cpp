@@ -10,8 +10,6 @@ namespace escalier::train {
 
 namespace {
 
-constexpr double alike = 1e-3;  // relative distance at which a pattern counts as met
-
 // The stage that a point of the residual stream, counted from the bottom, leads into; upwards: forward.
 std::size_t receiving_stage(const GridFacts& grid, std::int64_t point, bool upwards) {
     std::int64_t layers = 0;

@@ -12,8 +12,6 @@ namespace escalier::train {
 
 namespace {
 
-constexpr double alike = 1e-3;  // relative distance at which a pattern counts as met
-
 using Ids = std::set<std::int64_t>;
 
 struct Rows {

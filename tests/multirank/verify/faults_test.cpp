@@ -109,6 +109,13 @@ TEST(VerifyFaults, DataParallelSumLacksARank) {
                  "the samples of dp rank 1");
 }
 
+TEST(VerifyFaults, TheSumOverCopiesOfTheModelIsSkipped) {
+    const auto copies = fault_of(&parallel::Groups::copies, "", CommFault::skip);
+    expect_found(verify_grids(gpt2, one, {"parallel.pp=2", "pipeline.schedule=dualpipe"}, copies),
+                 "missing sum over copies", "gradient of",
+                 "add up to the other grid's: their sum is missing");
+}
+
 TEST(VerifyFaults, TiedSumIsSkipped) {
     const auto tied = fault_of(&parallel::Groups::tied, "", CommFault::skip);
     expect_found(verify_grids(tied_gpt2, one, pp2, tied), "missing tied sum", "wte.weight",

@@ -237,5 +237,20 @@ TEST(VerifyForeignFaults, BiasCorrectionCountsMicroBatches) {
                  "number of the step");
 }
 
+// The rank shares no group with the one whose copies its own are held against.
+TEST(VerifyForeignFaults, OneRankOfFourMovesVectorsTwiceAsFar) {
+    OtherOps ops;
+    ops.adamw_step = [](const OpContext& c, std::span<const kernels::OptimizerTensor> tensors,
+                        const kernels::AdamwParameters& parameters) {
+        kernels::AdamwParameters other = parameters;
+        if (op_place().tp_rank > 0 && op_place().dp_rank > 0) other.lr *= 2;
+        for (const kernels::OptimizerTensor& tensor : tensors)
+            kernels::cpu_ops().adamw_step(c, {&tensor, 1},
+                                          tensor.weight.shape().rank() == 1 ? other : parameters);
+    };
+    expect_found(with_ops(llama, one, {"parallel.tp=2", "parallel.dp=2"}, ops), 1, "weight of",
+                 "copies updated differently", "on the tensor ranks of B");
+}
+
 }  // namespace
 }  // namespace escalier::train

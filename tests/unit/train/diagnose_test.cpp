@@ -178,6 +178,24 @@ TEST(Diagnose, RowsOfTheHeadTellTargetsFromSoftmax) {
     expect(evidence, "targets", "lm_head.weight");
     for (PairSums& row : head.rows) row = pair(1, 1.1);
     expect(evidence, "loss head", "softmax");
+    evidence.loss[1] = 4.0002;  // a multiple of the other to four digits, but the first one
+    expect(evidence, "loss head", "softmax");
+    evidence.loss[1] = 8;
+    expect(evidence, "scaled loss", "The loss is 2 (= pp) times");
+    evidence.loss[1] = 2;
+    expect(evidence, "scaled loss", "The loss is 1/2 (= 1/pp) times");
+}
+
+TEST(Diagnose, CopiesOfTheModelThatDiffer) {
+    StepEvidence evidence = agreeing();
+    TensorComparison& wrong = find(evidence, Quantity::gradient, 3);
+    make_wrong(wrong, unlike());
+    wrong.copies[1].deviation = 0.5;
+    wrong.copies[1].over_copies = true;
+    wrong.copies[1].copies_sum = 1e-6;
+    expect(evidence, "missing sum over copies", "between the two copies of the model on B");
+    wrong.copies[1].copies_sum = 0.5;
+    expect(evidence, "model copies differ", "they do not add up to the other grid's");
 }
 
 TEST(Diagnose, WeightHalvesAlone) {
