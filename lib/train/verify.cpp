@@ -11,6 +11,7 @@
 #include "config/validate.h"
 #include "schedule/lower.h"
 #include "schedule/prove.h"
+#include "train/job_programs.h"
 #include "train/schedule_rules.h"
 #include "train/verify_run.h"
 
@@ -19,10 +20,6 @@ namespace escalier::train {
 namespace {
 
 using Specs = std::array<config::JobSpec, 2>;
-
-std::int64_t ranks_of(const config::JobSpec& spec) {
-    return spec.parallel.tp * spec.parallel.pp * spec.parallel.dp;
-}
 
 bool exact(const config::JobSpec& spec) {
     return schedule::prove(make_schedule(spec)).exact;
@@ -173,10 +170,10 @@ class Investigation {
         Specs specs = specs_;
         experiment.change(specs);
         for (config::JobSpec& spec : specs) {
-            if (ranks_of(spec) > env_.world().size()) return std::nullopt;
+            if (grid_of(spec).ranks() > env_.world().size()) return std::nullopt;
             try {
                 const std::string file = spec.pipeline.file_text;
-                spec = config::resolve(spec, ranks_of(spec),
+                spec = config::resolve(spec, grid_of(spec).ranks(),
                                        schedule_rules([file](const std::string&) { return file; }));
             } catch (const ConfigError&) {
                 return std::nullopt;
@@ -185,13 +182,26 @@ class Investigation {
         return specs;
     }
 
+    // Of a run that only looks closer: where it fails on all ranks alike, what is known already still stands.
+    std::optional<StepEvidence> last_step(const Specs& specs, const VerifyRun& run, const std::string& what,
+                                          std::vector<std::string>& notes) {
+        try {
+            return run_sides(specs, env_, reader_, options_.sides, run).back();
+        } catch (const comm::AgreedError& error) {
+            notes.push_back(what + ": could not be run (" + error.what() + ")");
+            return std::nullopt;
+        }
+    }
+
     std::map<std::string, bool> try_experiments(std::int64_t steps, std::vector<std::string>& notes) {
         std::map<std::string, bool> equal;
         for (const Experiment& experiment : experiments_for(specs_)) {
             const std::optional<Specs> specs = changed(experiment);
             if (!specs) continue;
             const VerifyRun run{promises_bits((*specs)[0], (*specs)[1]), steps, false, {}};
-            const bool same = !run_sides(*specs, env_, reader_, options_.sides, run).back().differs();
+            const std::optional<StepEvidence> found = last_step(*specs, run, experiment.text, notes);
+            if (!found) continue;
+            const bool same = !found->differs();
             equal[experiment.name] = same;
             notes.push_back(experiment.text + ": " + (same ? "equal" : "differs as well"));
         }
@@ -200,15 +210,20 @@ class Investigation {
 
     StepEvidence with_activations(const StepEvidence& evidence, std::vector<std::string>& notes) {
         const VerifyRun run{evidence.bits, evidence.step, true, {}};
-        StepEvidence again = run_sides(stripped(specs_, true), env_, reader_, options_.sides, run).back();
-        if (again.step != evidence.step || !again.differs()) {
-            notes.push_back(
-                "a second run does not differ in the same step: the difference is not reproducible");
+        std::optional<StepEvidence> again = last_step(stripped(specs_, true), run, "with activations", notes);
+        if (!again) return evidence;
+        if (again->step != evidence.step || !again->differs()) {
+            notes.push_back(evidence.recorded_graphs
+                                ? "a second run, without recorded graphs, does not differ in the same step: "
+                                  "what graphs replay is wrong (--set run.cuda_graphs=false does without "
+                                  "them), or the difference is not reproducible"
+                                : "a second run does not differ in the same step: the difference is not "
+                                  "reproducible");
             return evidence;
         }
-        const FirstDifference first = first_difference(up_to_rounding(again));
+        const FirstDifference first = first_difference(up_to_rounding(*again));
         notes.push_back("with activations: the first difference is in the " + first.what);
-        return again;
+        return std::move(*again);
     }
 
     // Side 0 without one part of the batch after the other.
@@ -219,8 +234,8 @@ class Investigation {
                 return sample / batch == step - 1 && hides(sample % batch);
             };
             const VerifyRun run{false, step, false, hidden};
-            const StepEvidence without = run_sides(specs_, env_, reader_, options_.sides, run).back();
-            if (without.step != step || !explains(evidence, without)) continue;
+            const std::optional<StepEvidence> without = last_step(specs_, run, "A without " + text, notes);
+            if (!without || without->step != step || !explains(evidence, *without)) continue;
             notes.push_back("A without " + text + " has the gradients of B");
             return text;
         }
@@ -278,12 +293,13 @@ bool promises_bits(const config::JobSpec& a, const config::JobSpec& b) {
 void require_comparable(const Specs& specs, std::int64_t ranks, std::int64_t steps) {
     const char* sides[] = {"first", "second"};
     for (std::size_t side = 0; side < 2; ++side)
-        if (ranks_of(specs[side]) > ranks)
+        if (grid_of(specs[side]).ranks() > ranks)
             throw ConfigError(fmt::format(
                 "--grid: the {} grid, tp={},pp={},dp={}, needs {} ranks, but there are {}. Start it with "
                 "mpirun -n {}, or give a smaller grid.",
                 sides[side], specs[side].parallel.tp, specs[side].parallel.pp, specs[side].parallel.dp,
-                ranks_of(specs[side]), ranks, std::max(ranks_of(specs[0]), ranks_of(specs[1]))));
+                grid_of(specs[side]).ranks(), ranks,
+                std::max(grid_of(specs[0]).ranks(), grid_of(specs[1]).ranks())));
     const std::int64_t a = specs[0].train.global_batch, b = specs[1].train.global_batch;
     if (a != b)
         throw ConfigError(fmt::format(

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "optim/grad_norm.h"
+#include "train/job_programs.h"
 #include "train/verify_side.h"
 
 namespace escalier::train {
@@ -34,10 +35,6 @@ GridFacts facts_of(const config::JobSpec& spec) {
             spec.micro_batches(), spec.train.micro_batch, spec.pipeline.layers_per_stage};
 }
 
-int ranks_of(const config::JobSpec& spec) {
-    return static_cast<int>(spec.parallel.tp * spec.parallel.pp * spec.parallel.dp);
-}
-
 class TwoSides {
  public:
     TwoSides(const std::array<config::JobSpec, 2>& specs, comm::MpiEnv& env, const data::SampleReader& reader,
@@ -47,7 +44,9 @@ class TwoSides {
           reader_(reader),
           hiding_(reader, run.hidden),
           run_(run),
-          first_rank_(ranks_of(specs[0]) + ranks_of(specs[1]) <= env.world().size() ? ranks_of(specs[0]) : 0),
+          first_rank_(grid_of(specs[0]).ranks() + grid_of(specs[1]).ranks() <= env.world().size()
+                          ? grid_of(specs[0]).ranks()
+                          : 0),
           sides_{VerifySide(specs[0], env, 0, options[0], run.record),
                  VerifySide(specs[1], env, first_rank_, options[1], run.record)} {}
 
@@ -55,7 +54,7 @@ class TwoSides {
         StepEvidence evidence = facts(0);
         SideTensors tensors(env_.world(), {sides_[0].weights(), sides_[1].weights()},
                             {sides_[0].place(), sides_[1].place()});
-        const Rounding rounding(specs_[0]);
+        const Rounding rounding(sides_[0].spec());
         evidence.tensors = SideComparison(tensors, rounding, true, reader_.seq_len(), {}).run();
         return evidence;
     }
@@ -64,13 +63,15 @@ class TwoSides {
         const std::int64_t consumed = (number - 1) * specs_[0].train.global_batch;
         StepEvidence evidence = facts(number);
         std::array<StepResult, 2> results;
-        env_.agree([&] { results[0] = sides_[0].step(hiding_, consumed, number); });
-        env_.agree([&] { results[1] = sides_[1].step(reader_, consumed, number); });
+        // A step communicates: a rank that fails in it ends the run, for the others cannot get as far as to
+        // agree.
+        results[0] = sides_[0].step(hiding_, consumed, number);
+        results[1] = sides_[1].step(reader_, consumed, number);
         share(results, evidence);
 
         SideTensors tensors(env_.world(), {sides_[0].after_step(), sides_[1].after_step()},
                             {sides_[0].place(), sides_[1].place()});
-        const Rounding rounding(specs_[0]);
+        const Rounding rounding(sides_[0].spec());
         evidence.loss_allowed = rounding.loss();
         evidence.norm_allowed = rounding.norm();
         evidence.tensors =
@@ -93,6 +94,8 @@ class TwoSides {
         evidence.dropout = specs_[0].model.dropout;
         evidence.weight_decay = specs_[0].optimizer.weight_decay;
         evidence.clip_grad = specs_[0].optimizer.clip_grad;
+        for (const VerifySide& side : sides_)
+            evidence.recorded_graphs |= side.spec().run.device == "cuda" && side.spec().run.cuda_graphs;
         if (number > 0) evidence.learning_rate = sides_[0].learning_rate(number);
         return evidence;
     }

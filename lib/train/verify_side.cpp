@@ -5,17 +5,14 @@
 #include <utility>
 
 #include "optim/lr_schedule.h"
+#include "train/job_programs.h"
 
 namespace escalier::train {
 
 namespace {
 
-bool ends_with(const std::string& text, const std::string& end) {
-    return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 bool is_token_table(const std::string& name) {
-    return ends_with(name, "wte.weight") || ends_with(name, "embed_tokens.weight");
+    return name.ends_with("wte.weight") || name.ends_with("embed_tokens.weight");
 }
 
 // Entries that share a name tell their parts.
@@ -43,12 +40,12 @@ std::string stream_name(std::int64_t point) {
 }  // namespace
 
 VerifySide::VerifySide(const config::JobSpec& spec, comm::MpiEnv& env, int first_rank,
-                       AssemblyOptions options, bool record)
-    : spec_(spec) {
+                       AssemblyOptions options, bool record) {
     comm::Communicator& world = env.world();
-    const int ranks = static_cast<int>(spec.parallel.tp * spec.parallel.pp * spec.parallel.dp);
+    const int ranks = grid_of(spec).ranks();
     const bool mine = world.rank() >= first_rank && world.rank() < first_rank + ranks;
     Backend backend = make_backend(spec.run, env);
+    spec_ = settled(spec, backend, world);
     job_ = world.split(mine ? 0 : -1, world.rank());
     if (record && mine) {
         recorder_ = std::make_unique<ResidualRecorder>();
@@ -56,7 +53,7 @@ VerifySide::VerifySide(const config::JobSpec& spec, comm::MpiEnv& env, int first
     }
     env.agree([&] {
         if (!mine) return;
-        assembly_ = std::make_unique<Assembly>(spec, env, *job_, options, std::move(backend));
+        assembly_ = std::make_unique<Assembly>(spec_, env, *job_, options, std::move(backend));
         if (recorder_) recorder_->set_device(*assembly_->backend().device);
     });
 }
@@ -67,10 +64,6 @@ StepResult VerifySide::step(const data::SampleReader& reader, std::int64_t consu
 
 double VerifySide::learning_rate(std::int64_t number) const {
     return optim::learning_rate(spec_.lr, spec_.train.steps, number);
-}
-
-bool VerifySide::adamw() const {
-    return spec_.optimizer.name == "adamw";
 }
 
 parallel::GridPlace VerifySide::place() const {

@@ -17,10 +17,10 @@ class VerifySide {
                bool record);
 
     bool member() const { return assembly_ != nullptr; }
+    const config::JobSpec& spec() const { return spec_; }  // with device, transport and type settled
     // One step; zeros on ranks that are no members. Collective over the side's ranks.
     StepResult step(const data::SampleReader& reader, std::int64_t consumed, std::int64_t number);
     double learning_rate(std::int64_t number) const;
-    bool adamw() const;
 
     parallel::GridPlace place() const;
     // What this rank holds after a step, or before the first (weights alone).

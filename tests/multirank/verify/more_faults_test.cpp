@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "core/error.h"
 #include "tests/multirank/verify/other_ops.h"
 #include "tests/multirank/verify/verified_job.h"
 
@@ -319,6 +320,21 @@ TEST(VerifyOps, AnotherOrderOfSumsIsCalledThat) {
     const VerifyResult result = with_ops(gpt2, one, pp2, ops);
     EXPECT_EQ(result.first, "loss");
     EXPECT_EQ(result.diagnosis.cause, "order of sums") << result.diagnosis.text;
+}
+
+TEST(VerifyOps, ACloserLookThatFailsLeavesTheVerdictAsItIs) {
+    AssemblyHooks hooks;
+    hooks.parameters = [](model::ParameterList& list) {
+        for (model::Parameter& parameter : list) parameter.decay = true;
+    };
+    int built = 0;
+    hooks.groups = [&built](parallel::Groups&) {
+        if (built++ > 0) throw IoError::read("no room for a second run");
+    };
+    const VerifyResult result = verify_grids(gpt2, one, pp2, hooks);
+    expect_found(result, "weight decay", "acts on vectors");
+    EXPECT_EQ(result.experiments,
+              std::vector<std::string>{"with activations: could not be run (no room for a second run)"});
 }
 
 }  // namespace
