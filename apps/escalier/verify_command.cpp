@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <map>
@@ -99,7 +100,14 @@ config::Job load(const VerifyArguments& arguments, const std::string& grid) {
         const config::ParallelConfig& sizes = job.spec.parallel;
         return config::resolve(job, sizes.tp * sizes.pp * sizes.dp, train::schedule_rules());
     } catch (const ConfigError& error) {
-        throw ConfigError("--grid " + grid + ": " + error.what());
+        const std::string text = error.what();
+        // What speaks of no key that the grid sets is not the grid's fault.
+        if (std::none_of(overrides.begin() + static_cast<std::ptrdiff_t>(arguments.overrides.size()),
+                         overrides.end(), [&](const std::string& setting) {
+                             return text.find(setting.substr(0, setting.find('='))) != std::string::npos;
+                         }))
+            throw;
+        throw ConfigError("--grid " + grid + ": " + text);
     }
 }
 

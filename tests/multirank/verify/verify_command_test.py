@@ -31,6 +31,7 @@ class VerifyTest(unittest.TestCase):
         self.assertEqual(result.returncode, code, result.stdout)
         self.assertIn(words, result.stdout)
         self.assertEqual(result.stdout.count("escalier: "), 1, result.stdout)
+        return result.stdout
 
     def test_pipelines_are_equal_to_the_bit(self):
         result = self.verify(N0, 3, "--grid", "tp=1", "--grid", "pp=2,schedule=zb-h1,layout=[3, 1]", "--steps", "2")
@@ -63,6 +64,9 @@ class VerifyTest(unittest.TestCase):
         self.refused("train.global_batch is 1 on the first grid and 2 on the second", 2, "--grid", "tp=1", "--grid", "dp=2",
                      spec=with_keys(N0, train__global_batch=None))
         self.refused("train.steps is 10", 1, "--grid", "tp=1", "--grid", "tp=1", "--steps", "11")
+        for value in ("optimizer.lrr=1", "optimizer.clip_grad=-1", "train.micro_batch=0"):
+            output = self.refused(value.split("=", maxsplit=1)[0], 1, "--grid", "tp=1", "--grid", "tp=1", "--set", value)
+            self.assertNotIn("--grid", output)
         self.refused("none.bin", 1, "--grid", "tp=1", "--grid", "tp=1", code=INPUT_MISSING,
                      spec=with_keys(N0, data__train=[{"path": "none.bin"}]))
 
