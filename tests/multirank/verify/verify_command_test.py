@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """escalier verify as a user starts it: what it prints, its exit codes, and what it refuses.
 
-  verify_command_test.py --binary build/release/bin/escalier [unittest arguments]
+  verify_command_test.py --binary build/release/bin/escalier [--library libescalier_cuda_emulated.so] [unittest arguments]
 """
+import argparse
 import os
 import subprocess
 import sys
@@ -48,6 +49,13 @@ class VerifyTest(unittest.TestCase):
         self.assertIn("demanded  equal up to rounding", result.stdout)
         self.assertIn("activation gradients", result.stdout)
 
+    def test_rounding_is_that_of_the_device_that_is_found(self):
+        result = self.verify(with_keys(N0, run__device="auto"), 2, "--grid", "tp=1", "--grid", "tp=2", "--steps", "1")
+        self.assertEqual(result.returncode, EQUAL, result.stdout)
+        if "ESCALIER_CUDA_LIBRARY" in os.environ:  # bf16
+            row = next(line.split() for line in result.stdout.splitlines() if line.startswith("1 ") and " gradients " in line)
+            self.assertGreater(float(row[4]), 1e-6, result.stdout)
+
     def test_one_schedule_for_both(self):
         result = self.verify(N0, 2, "--grid", "pp=2", "--grid", "pp=2,chunks=2,schedule=interleaved", "--schedule", "gpipe",
                              "--steps", "1")
@@ -77,6 +85,11 @@ class VerifyTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    at = sys.argv.index("--binary")
-    BINARY = sys.argv[at + 1]
-    unittest.main(argv=sys.argv[:1] + sys.argv[at + 2 :], verbosity=2)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--library")
+    arguments, others = parser.parse_known_args()
+    BINARY = arguments.binary
+    if arguments.library:
+        os.environ.update(ESCALIER_CUDA_LIBRARY=os.path.abspath(arguments.library), ESCALIER_CUDA_DEVICES="8", ESCALIER_CUDA_SEED="1")
+    unittest.main(argv=[sys.argv[0], *others], verbosity=2)
