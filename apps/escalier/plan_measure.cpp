@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -20,13 +21,19 @@ namespace escalier::apps {
 
 namespace {
 
-config::JobSpec load_everywhere(const std::string& path, const std::vector<std::string>& overrides,
+// The parts' times are the same in any layout and with any recompute, and a profile that would choose them
+// need not be there yet.
+config::JobSpec load_everywhere(const std::string& path, std::vector<std::string> overrides,
                                 std::int64_t ranks, comm::MpiEnv& env) {
     std::string text;
     env.agree([&] {
         if (env.world().rank() != 0) return;
-        config::JobSpec spec = config::load_resolved(config::read_job_file(path), overrides, ranks,
-                                                     config::process_environment(), train::schedule_rules())
+        const config::JobFile file = config::read_job_file(path);
+        overrides.emplace_back("pipeline.layout=even");
+        if (config::load(file, overrides).spec.train.recompute.empty())
+            overrides.emplace_back("train.recompute=none");
+        config::JobSpec spec = config::load_resolved(file, overrides, ranks, config::process_environment(),
+                                                     train::schedule_rules())
                                    .spec;
         spec.pipeline.file.clear();  // the layers' times are the same in any order
         spec.pipeline.schedule = "1f1b";
@@ -36,12 +43,24 @@ config::JobSpec load_everywhere(const std::string& path, const std::vector<std::
     return config::load({path, text}).spec;
 }
 
+void require_written(const std::ofstream& out, const std::string& path) {
+    if (!out)
+        throw IoError::write("--out " + path + ": cannot be written; give a path in a folder that is there");
+}
+
+// Says so before minutes of measuring, and leaves what is there as it is.
+void require_writable(const std::string& path) {
+    const std::string target = write_target(path);
+    const bool was_there = std::filesystem::exists(target);
+    require_written(std::ofstream(target, std::ios::app), path);
+    if (!was_there) std::filesystem::remove(target);
+}
+
 void write(const std::string& path, const std::string& text) {
     std::ofstream out(write_target(path));
     out << text;
     out.close();
-    if (!out)
-        throw IoError::write("--out " + path + ": cannot be written; give a path in a folder that is there");
+    require_written(out, path);
 }
 
 std::string page(const config::Profile& p) {
@@ -63,6 +82,9 @@ int run_measure(const MeasureArguments& arguments, const std::string& job_path,
     comm::MpiEnv env(nullptr, nullptr);
     return run_collective(env, [&] {
         const config::JobSpec spec = load_everywhere(job_path, overrides, ranks, env);
+        env.agree([&] {
+            if (env.world().rank() == 0) require_writable(arguments.out);
+        });
         env.start_watchdog(static_cast<double>(spec.run.comm_timeout_s));
         const config::Profile profile = train::measure_profile(
             spec, env, {train::compute_threads(spec.run, env.place()), arguments.repeats});

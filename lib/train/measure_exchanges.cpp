@@ -31,6 +31,12 @@ double median_seconds(
     return seconds[seconds.size() / 2];
 }
 
+// Of the ranks that took part: those that only waited have seen nothing of it.
+double slowest_rank(comm::Communicator& host, double seconds) {
+    host.all_reduce_max(TensorView(&seconds, DType::f64, {1}), "a measured time");
+    return seconds;
+}
+
 // From the first rank of the group to the second and back, several times.
 double message_seconds(Assembly& assembly, comm::MpiEnv& env, comm::Communicator& host, int repeats) {
     constexpr int round_trips = 4;
@@ -58,7 +64,7 @@ double message_seconds(Assembly& assembly, comm::MpiEnv& env, comm::Communicator
             if (rank == 1) send(*back);
         }
     });
-    return seconds / (2 * round_trips);
+    return slowest_rank(host, seconds) / (2 * round_trips);
 }
 
 // Sums follow passes over the whole model, which leave few of its gradients in the caches.
@@ -109,7 +115,7 @@ ExchangeTimes measure_exchanges(Assembly& assembly, comm::MpiEnv& env, comm::Com
         if (paired) pair->all_reduce_sum(largest, "a measured sum over two ranks");
     };
     const double seconds = median_seconds(assembly, env, host_peers, repeats, sum, a_pass(assembly, env));
-    times.remote_tie = seconds / static_cast<double>(largest.elements());
+    times.remote_tie = slowest_rank(host_peers, seconds) / static_cast<double>(largest.elements());
     return times;
 }
 

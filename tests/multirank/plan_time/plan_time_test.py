@@ -135,6 +135,14 @@ class PlanTime(unittest.TestCase):
         roofline = self.time_of("--gpu", "h100", *both)
         self.assertGreater(roofline["exposed_communication"], 0)
 
+    def test_a_job_laid_out_by_a_profile_can_be_measured(self):
+        by_profile = ("--set", "pipeline.layout=profile.yaml", "--set", "train.recompute=auto", "--set", "train.memory_gib=1")
+        self.assertIn("profile.yaml", self.escalier("plan", "job.yaml", *by_profile, code=66))
+        self.escalier("plan", "job.yaml", "--measure", "--repeats", 1, *by_profile)
+        self.assertIn("layout     [", self.escalier("plan", "job.yaml", *by_profile))
+        # A profile of other work is no hindrance either.
+        self.escalier("plan", "job.yaml", "--measure", "--repeats", 1, *by_profile, "--set", "train.micro_batch=1")
+
     def test_hardware_files(self):
         with open(os.path.join(ROOT, "configs/hardware/h100.yaml"), encoding="utf-8") as file:
             text = file.read()
