@@ -77,12 +77,12 @@ std::string layers_text(const std::vector<std::int64_t>& layers) {
 
 LayoutGain layout_gain(const config::JobSpec& spec, const schedule::Schedule& schedule,
                        const config::ModelTimes& times) {
-    constexpr std::int64_t most_layers = 1024;  // the search grows with their square
     const Comparison comparison(spec, schedule, times);
     LayoutGain gain;
     gain.even = comparison.of(config::even_layout(spec.model.num_layers, schedule.stages()));
     gain.own = comparison.of(spec.pipeline.layers_per_stage);
-    if (spec.model.num_layers <= most_layers) gain.balanced = comparison.of(comparison.balanced());
+    if (spec.model.num_layers <= plan::most_balanced_layers)
+        gain.balanced = comparison.of(comparison.balanced());
     return gain;
 }
 

@@ -29,12 +29,12 @@ class Validator : RuleBook {
         grid();
         tensor_parallel();
         batches();
+        apply_device_rules(job_, problems_);  // a choice of stages depends on the type
         pipeline_rules();
         totals();
         rates();
         data();
         clock();
-        apply_device_rules(job_, problems_);
         apply_sweep_rules(job_, problems_);
     }
 
@@ -131,6 +131,13 @@ class Validator : RuleBook {
         const bool dp_auto = p.dp == 0;
         if (dp_auto) p.dp = std::max<std::int64_t>(1, ranks_ / replica);
         const std::int64_t needs = replica * p.dp;
+        if (needs > most_ranks) {
+            refuse({"parallel", "parallel.tp", "parallel.pp", "parallel.dp"},
+                   "grid " + text(p.tp) + "x" + text(p.pp) + "x" + text(p.dp) + " (tp x pp x dp) is " +
+                       text(needs) + " processes, and a job may have " + text(most_ranks) +
+                       "; make it smaller");
+            return;
+        }
         if (needs == ranks_) return;
         const std::int64_t smallest = dp_auto ? replica : needs;
         std::string mend;

@@ -9,6 +9,9 @@
 
 namespace escalier::plan {
 
+// The search grows with the square of the layers; callers refuse, or leave out, what has more.
+inline constexpr std::int64_t most_balanced_layers = 1024;
+
 struct BalanceProblem {
     std::int64_t num_layers = 1;
     int stages = 1;

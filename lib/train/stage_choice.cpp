@@ -9,6 +9,7 @@
 #include "plan/candidates.h"
 #include "plan/part_times.h"
 #include "plan/stage_times.h"
+#include "train/cuda_plugin.h"
 
 namespace escalier::train {
 
@@ -21,16 +22,24 @@ bool by_profile(const config::PipelineConfig& pipeline) {
     return pipeline.layers_per_stage.empty() && pipeline.layout != "even" && pipeline.layout != "balanced";
 }
 
-config::ModelTimes times_of(const JobSpec& spec) {
+struct Basis {
+    config::ModelTimes times;
+    std::string dtype;
+};
+
+// Where run.device is auto, a driver tells of a GPU; to ask CUDA itself would start it.
+Basis basis_of(const JobSpec& spec) {
     if (by_profile(spec.pipeline)) {
         const std::string& path = spec.pipeline.layout;
         const config::Profile profile =
             config::parse_profile(config::read_yaml_file(path, config::profile_kind));
         config::require_same_work(profile, spec, path);
-        return profile.times;
+        return {profile.times, profile.sizes.dtype};
     }
+    const bool gpu = spec.run.device == "cuda" || (spec.run.device == "auto" && worth_looking_for_cuda());
     // Only how the parts compare counts.
-    return plan::roofline_times(spec, plan::built_in_hardware(spec.run.device == "cuda" ? "h100" : "cpu"));
+    const plan::Hardware hardware = plan::built_in_hardware(gpu ? "h100" : "cpu");
+    return {plan::roofline_times(spec, hardware), plan::planned_dtype(spec, hardware)};
 }
 
 // As many micro-batches alive as the schedule keeps.
@@ -52,16 +61,20 @@ std::vector<std::int64_t> fixed_layers(const JobSpec& spec, std::int64_t stages)
 
 }  // namespace
 
-config::StageChoice choose_stages(const JobSpec& spec, std::int64_t stages) {
-    constexpr std::int64_t most_layers = 1024;
-    if (spec.model.num_layers > most_layers)
+config::StageChoice choose_stages(const JobSpec& asked, std::int64_t stages) {
+    using plan::most_balanced_layers;
+    if (asked.model.num_layers > most_balanced_layers)
         return {{},
                 {},
                 "model.num_layers",
-                std::to_string(spec.model.num_layers) + " are more than the " + std::to_string(most_layers) +
+                std::to_string(asked.model.num_layers) + " are more than the " +
+                    std::to_string(most_balanced_layers) +
                     " that a layout by a profile, or recompute auto, is found for; give pipeline.layout and "
                     "train.recompute"};
-    const config::ModelTimes times = times_of(spec);
+    const auto [known_times, dtype] = basis_of(asked);
+    const config::ModelTimes& times = known_times;
+    JobSpec spec = asked;
+    spec.train.dtype = dtype;
     const plan::Candidate candidate = candidate_of(spec);
     const std::vector<std::int64_t> fixed = fixed_layers(spec, stages);
     const bool split = plan::splits_backward(candidate.schedule);

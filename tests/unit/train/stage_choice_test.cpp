@@ -116,6 +116,23 @@ TEST(StageChoice, AutoNeedsALimitThatHoldsTheModel) {
               std::string::npos);
 }
 
+TEST(StageChoice, TypesThatAreAutoAreThoseOfTheDevice) {
+    int differ = 0;
+    for (const char* limit : {"0.4", "0.5", "0.6", "0.7"}) {
+        const auto chosen = [&](const std::string& dtype, const std::string& device) {
+            const std::string job =
+                "run: {device: " + device +
+                "}\ntrain: {seq_len: 256, micro_batch: 2, global_batch: 16, dtype: " + dtype +
+                ", recompute: auto, memory_gib: " + limit + "}\npipeline: {layout: even}\n";
+            return refusal(job).empty() ? resolve(job).train.recompute : std::vector<Recompute>();
+        };
+        EXPECT_EQ(chosen("auto", "cuda"), chosen("bf16", "cuda")) << limit;
+        EXPECT_EQ(chosen("auto", "cpu"), chosen("fp32", "cpu")) << limit;
+        differ += chosen("auto", "cuda") != chosen("fp32", "cuda");
+    }
+    EXPECT_GT(differ, 0);
+}
+
 TEST(StageChoice, AutoTakesTheLeastThatFits) {
     const auto spec = [](const std::string& limit) {
         return resolve(std::string(batch) + ", recompute: auto, memory_gib: " + limit +
