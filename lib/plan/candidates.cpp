@@ -88,32 +88,6 @@ int Candidate::stages() const {
     return static_cast<int>(grid.pp) * chunks / copies(schedule);
 }
 
-const char* name(Layout layout) {
-    switch (layout) {
-        case Layout::even:
-            return "even";
-        case Layout::balanced:
-            return "balanced";
-        case Layout::lighter_ends:
-            return "lighter ends";
-    }
-    return "";
-}
-
-const char* name(RecomputeChoice recompute) {
-    switch (recompute) {
-        case RecomputeChoice::none:
-            return "none";
-        case RecomputeChoice::attention:
-            return "attention";
-        case RecomputeChoice::full:
-            return "full";
-        case RecomputeChoice::per_stage:
-            return "per stage";
-    }
-    return "";
-}
-
 std::vector<Candidate> enumerate(const JobSpec& spec, std::int64_t ranks) {
     std::vector<Candidate> out;
     const std::int64_t layers = spec.model.num_layers, batch = spec.train.global_batch;
@@ -167,8 +141,9 @@ double stage_bytes(const Candidate& c, const JobSpec& spec, int stage, std::int6
     const double live =
         live_activations(c.schedule, static_cast<int>(c.grid.pp), c.chunks, c.micro_batches, rank);
     const StageActivations activations = stage_activations(shape, layers, first, last, recompute);
-    const double state = static_cast<double>(layers) * elements.layer + (first ? elements.embedding : 0) +
-                         (last ? elements.head : 0);
+    const bool ends_meet = copies(c.schedule) == 2 || rank_of_stage(c, 0) == rank_of_stage(c, c.stages() - 1);
+    const double state =
+        stage_elements(elements, layers, first, last, spec.model.tie_embeddings && ends_meet);
     const double boundary = 4 * rows * static_cast<double>(spec.model.hidden_size) * element;
     // Output gradients live within B, or from I to W; one such slot is what every schedule has.
     return state * state_bytes_per_element(spec.optimizer, spec.train.dtype) +

@@ -36,9 +36,6 @@ struct Candidate {
 // Whether schedules of this kind have I and W apart.
 bool splits_backward(const std::string& kind);
 
-const char* name(Layout layout);
-const char* name(RecomputeChoice recompute);
-
 // All that the model and the batch can be cut into, whatever memory they take; no entry twice. spec: model,
 // global_batch and dtype resolved.
 std::vector<Candidate> enumerate(const config::JobSpec& spec, std::int64_t ranks);

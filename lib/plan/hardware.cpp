@@ -32,7 +32,7 @@ void fields(FieldTable& f, Hardware::Peak& c) {
 }
 
 void fields(FieldTable& f, Hardware::Memory& c) {
-    f("gib", above_zero(c.gib), "GiB of one device");
+    f("gib", RealField{&c.gib, {.min = 0.0, .max = most_memory_gib, .min_open = true}}, "GiB of one device");
     f("reserved_gib", not_negative(c.reserved_gib), "GiB of it that libraries and the driver take");
     f("gb_per_s", above_zero(c.gb_per_s), "1e9 bytes per second");
 }

@@ -11,6 +11,8 @@
 
 namespace escalier::plan {
 
+inline constexpr double most_memory_gib = 1 << 20;  // of one device; in bytes it fits 64 bits
+
 struct Hardware {
     struct Peak {  // TFLOP/s of one device, dense
         double fp32 = 0, bf16 = 0;

@@ -97,7 +97,7 @@ Found priced(const SearchProblem& problem, const Candidate& candidate) {
 
 constexpr double estimate_may_be_above = 1.1;  // what a rank really takes
 
-using Key = std::tuple<std::int64_t, std::int64_t, std::string, int>;  // tp, pp, schedule, chunks
+using Key = std::tuple<std::int64_t, std::int64_t, std::string>;  // tp, pp, schedule
 
 class Search {
  public:
@@ -131,7 +131,7 @@ class Search {
         bool operator()(const Candidate& a, const Candidate& b) const { return a.bound > b.bound; }
     };
 
-    static Key key(const Candidate& c) { return {c.grid.tp, c.grid.pp, c.schedule, c.chunks}; }
+    static Key key(const Candidate& c) { return {c.grid.tp, c.grid.pp, c.schedule}; }
 
     const config::ModelTimes& times(const Candidate& c) {
         const auto place = std::make_tuple(c.grid.tp, c.grid.pp, c.micro_batch);
@@ -154,8 +154,7 @@ class Search {
         Candidate full = candidate;
         full.recompute = RecomputeChoice::full;
         price(full, problem_.spec, times(full));
-        if (full.bytes / estimate_may_be_above > problem_.memory_limit ||
-            first == RecomputeChoice::per_stage) {
+        if (full.bytes / estimate_may_be_above > problem_.memory_limit) {
             ++result_.too_large;
             return;
         }
@@ -178,7 +177,7 @@ class Search {
     }
 
     void attempt(Candidate candidate) {
-        // Layouts of different names may be the same.
+        // Layouts of different names may be the same; those of other chunks have other stages.
         const auto [tried, is_new] = tried_.try_emplace(
             {key(candidate), candidate.micro_batch, candidate.recompute, candidate.layers}, false);
         bool& too_large = tried->second;
@@ -197,7 +196,7 @@ class Search {
         if (more_left)
             queue(std::move(candidate),
                   static_cast<RecomputeChoice>(static_cast<int>(candidate.recompute) + 1));
-        else
+        else if (candidate.recompute == RecomputeChoice::full)  // nothing takes less
             ++result_.too_large;
     }
 
@@ -226,13 +225,14 @@ double estimated_bytes(const config::JobSpec& spec, const schedule::Schedule& sc
     const double rows = static_cast<double>(spec.train.micro_batch * spec.train.seq_len);
     const double boundary =
         4 * rows * static_cast<double>(spec.model.hidden_size) * (spec.train.dtype == "bf16" ? 2 : 4);
+    const int last = schedule.stages() - 1;
+    const bool ends_meet = schedule.copies() == 2 || schedule.rank_of(0) == schedule.rank_of(last);
     for (int copy = 0; copy < schedule.copies(); ++copy)
-        for (int stage = 0; stage < schedule.stages(); ++stage)
+        for (int stage = 0; stage <= last; ++stage)
             peaks[at(schedule.rank_of(stage, copy))] +=
-                boundary +
-                each * (static_cast<double>(spec.pipeline.layers_per_stage[at(stage)]) * elements.layer +
-                        (stage == 0 ? elements.embedding : 0) +
-                        (stage + 1 == schedule.stages() ? elements.head : 0));
+                boundary + each * stage_elements(elements, spec.pipeline.layers_per_stage[at(stage)],
+                                                 stage == 0, stage == last,
+                                                 spec.model.tie_embeddings && ends_meet);
     return *std::max_element(peaks.begin(), peaks.end());
 }
 

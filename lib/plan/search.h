@@ -1,4 +1,5 @@
 // Looks through every grid, schedule, micro-batch, recompute and layout for the fastest that fits in memory.
+// At most most_balanced_layers (plan/balance.h) layers.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct SearchProblem {
     // Bytes that the fullest rank takes of a resolved job; null: estimated (stage_memory.h).
     std::function<double(const config::JobSpec& spec, const schedule::Schedule& schedule)> memory = nullptr;
     int best = 10;          // how many to find, each of another grid or schedule
-    int most_tried = 2000;  // candidates that are simulated at most
+    int most_tried = 2000;  // most simulations
 };
 
 struct Found {
@@ -38,9 +39,10 @@ struct Found {
 struct SearchResult {
     std::vector<Found> best;  // fastest first
     std::size_t candidates = 0;
-    std::size_t too_large = 0;  // by an estimate from below, or by `memory`
-    std::size_t simulated = 0;
-    bool complete = true;  // false: most_tried ended it before the bounds did
+    std::size_t too_large =
+        0;  // of them, even with full recompute: by an estimate from below, or by `memory`
+    std::size_t simulated = 0;  // with each recompute that was tried
+    bool complete = true;       // false: most_tried ended it before the bounds did
 };
 
 SearchResult search(const SearchProblem& problem);

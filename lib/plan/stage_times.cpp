@@ -12,10 +12,12 @@ struct Half {
     double input, weight;
 };
 
-// The halves of a part. Where they run as one action they sum to what that takes.
+// The halves of a part. Where they run as one action they sum to what that takes; what a profile leaves out
+// is taken from what it has.
 Half halves(const config::PartTimes& part, bool split) {
     const double sum = part.input_gradient + part.weight_gradient;
-    if (split || sum <= 0) return {part.input_gradient, part.weight_gradient};
+    if (sum <= 0) return {part.backward, 0};
+    if (split || part.backward <= 0) return {part.input_gradient, part.weight_gradient};
     return {part.backward * part.input_gradient / sum, part.backward * part.weight_gradient / sum};
 }
 
@@ -58,10 +60,17 @@ StageTimes stage_times(const config::JobSpec& spec, const config::ModelTimes& ti
 double stage_seconds(const config::ModelTimes& times, std::int64_t layers, bool first, bool last,
                      config::Recompute recompute, bool split_backward) {
     const auto whole = [&](const config::PartTimes& part) {
-        return part.forward + (split_backward ? part.input_gradient + part.weight_gradient : part.backward);
+        const Half half = halves(part, split_backward);
+        return part.forward + half.input + half.weight;
     };
     return static_cast<double>(layers) * (whole(times.layer) + again(times, recompute)) +
            (first ? whole(times.embedding) : 0) + (last ? whole(times.head) : 0);
+}
+
+double stage_elements(const PartElements& parts, std::int64_t layers, bool first, bool last,
+                      bool shares_table) {
+    return static_cast<double>(layers) * parts.layer + (first ? parts.embedding : 0) +
+           (last ? parts.head - (shares_table ? parts.table : 0) : 0);
 }
 
 PartElements part_elements(const config::ModelConfig& m, std::int64_t tp) {

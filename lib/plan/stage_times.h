@@ -31,4 +31,9 @@ struct PartElements {
 };
 PartElements part_elements(const config::ModelConfig& model, std::int64_t tp);
 
+// Of one stage. shares_table: the embeddings are tied, and a rank holds both ends of the model; their table
+// then counts with the embedding alone.
+double stage_elements(const PartElements& parts, std::int64_t layers, bool first, bool last,
+                      bool shares_table);
+
 }  // namespace escalier::plan

@@ -63,6 +63,7 @@ TEST(Hardware, FaultsAreNamedWithTheirPlace) {
     EXPECT_NE(refusal(changed("gpus: 8", "gpus: 08")).find("leading zero"), std::string::npos);
     EXPECT_NE(refusal(changed(", latency_us: 8.0", "")).find("inside.latency_us: is needed"),
               std::string::npos);
+    EXPECT_NE(refusal(changed("gib: 80.0", "gib: 1e10")).find("memory.gib: found 1e10"), std::string::npos);
     EXPECT_NE(refusal(changed("reserved_gib: 3.0", "reserved_gib: 80.0")).find("leaves nothing"),
               std::string::npos);
     EXPECT_NE(refusal("").find("is empty, wanted a hardware file"), std::string::npos) << refusal("");

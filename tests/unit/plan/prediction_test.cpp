@@ -73,6 +73,24 @@ TEST(StageTimes, AreTheSumOfTheirParts) {
     }
 }
 
+TEST(StageTimes, AProfileOfOneWayOfBackwardServesBoth) {
+    const config::JobSpec spec = job(3, 1, 4, 9);
+    config::ModelTimes whole = times(), halves = times();
+    whole.layer.input_gradient = whole.layer.weight_gradient = 0;
+    halves.layer.backward = 0;
+    for (const bool split : {true, false}) {
+        const schedule::Durations w = stage_times(spec, whole, split).durations;
+        EXPECT_NEAR(w.input_gradient[1] + w.weight_gradient[1], 3 * 2.2, 1e-12) << split;
+        EXPECT_NEAR(stage_seconds(whole, 3, false, false, config::Recompute::none, split), 3 * (1 + 2.2),
+                    1e-12);
+        const schedule::Durations h = stage_times(spec, halves, split).durations;
+        EXPECT_NEAR(h.input_gradient[1], 3 * 1.0, 1e-12) << split;
+        EXPECT_NEAR(h.weight_gradient[1], 3 * 1.5, 1e-12) << split;
+        EXPECT_NEAR(stage_seconds(halves, 3, false, false, config::Recompute::none, split), 3 * (1 + 2.5),
+                    1e-12);
+    }
+}
+
 TEST(StageTimes, ElementsAreThoseOfTheModel) {
     const config::ModelConfig m = job(1, 1, 1, 1).model;
     const PartElements one = part_elements(m, 1), two = part_elements(m, 2);

@@ -93,7 +93,9 @@ TEST(Search, EqualsBruteForceUnderAnyLimit) {
         for (const Found& found : all)
             if (found.bytes <= p.memory_limit) best = std::min(best, found.prediction.step);
         const SearchResult result = search(p);
+        EXPECT_LE(result.too_large, result.candidates);
         if (result.best.empty()) {
+            EXPECT_EQ(result.too_large, result.candidates) << gib;
             EXPECT_EQ(best, std::numeric_limits<double>::infinity()) << gib;
             continue;
         }
@@ -107,10 +109,9 @@ TEST(Search, EqualsBruteForceUnderAnyLimit) {
             EXPECT_LE(result.best[i].bytes, p.memory_limit);
             if (i > 0) EXPECT_LE(result.best[i - 1].prediction.step, result.best[i].prediction.step);
             const Candidate& c = result.best[i].candidate;
-            EXPECT_TRUE(kinds
-                            .insert(c.schedule + " " + std::to_string(c.grid.tp) + " " +
-                                    std::to_string(c.grid.pp) + " " + std::to_string(c.chunks))
-                            .second);
+            EXPECT_TRUE(
+                kinds.insert(c.schedule + " " + std::to_string(c.grid.tp) + " " + std::to_string(c.grid.pp))
+                    .second);
         }
         EXPECT_LE(result.best.size(), 10u);
     }
@@ -147,6 +148,45 @@ TEST(Search, AsksTheOracleAboutWhatItWouldTake) {
     for (const Found& found : result.best) EXPECT_EQ(found.candidate.grid.tp, 2);
 }
 
+// What both ends of the model share is there once, on whatever rank holds both.
+TEST(Search, CountsATiedTableOnceWhereTheEndsMeet) {
+    constexpr double bytes_of_an_element = 4 + 4 + 8 + 2;  // weight, gradient, moments, copy
+    SearchProblem p = problem(4);
+    const double table = bytes_of_an_element * 32000 * 2048;
+    const auto both = [&](const Candidate& c, bool tied) {
+        p.spec.model.tie_embeddings = tied;
+        Candidate priced = c;
+        price(priced, p.spec, roofline_times(p.spec.model, c.micro_batch, 2048, "bf16", c.grid, p.hardware));
+        return std::make_pair(priced.bytes, try_candidate(p, priced).bytes);
+    };
+    const std::set<std::string> in_a_v_or_both_ways = {"zbv", "v-half", "v-min", "dualpipe", "dualpipev"};
+    std::set<std::string> met, apart;
+    for (const Candidate& c : enumerate(p.spec, p.ranks)) {
+        if (c.micro_batch != 1 || c.layout != Layout::even || c.grid.tp != 1) continue;
+        const auto untied = both(c, false), tied = both(c, true);
+        const bool meet = in_a_v_or_both_ways.count(c.schedule) > 0;
+        (meet ? met : apart).insert(c.schedule);
+        EXPECT_NEAR(untied.first - tied.first, meet ? table : 0, 1) << c.schedule << " pp " << c.grid.pp;
+        EXPECT_NEAR(untied.second - tied.second, meet ? table : 0, 1) << c.schedule << " pp " << c.grid.pp;
+    }
+    EXPECT_EQ(met, in_a_v_or_both_ways);
+    EXPECT_TRUE(apart.count("1f1b") && apart.count("interleaved"));
+
+    // One rank alone fits where its table counts once, and only there.
+    p = problem(1);
+    p.spec.model.tie_embeddings = true;
+    p.spec.train.global_batch = 1;
+    const double least = [&] {
+        Candidate c = enumerate(p.spec, 1).at(0);
+        c.recompute = RecomputeChoice::full;
+        return try_candidate(p, c).bytes;
+    }();
+    p.memory_limit = least + table / 2;
+    ASSERT_FALSE(search(p).best.empty());
+    p.spec.model.tie_embeddings = false;
+    EXPECT_TRUE(search(p).best.empty());
+}
+
 TEST(Search, NothingFits) {
     SearchProblem p = problem();
     p.memory_limit = 1e6;
@@ -154,6 +194,13 @@ TEST(Search, NothingFits) {
     EXPECT_TRUE(result.best.empty());
     EXPECT_EQ(result.simulated, 0u);
     EXPECT_GT(result.too_large, 100u);
+    EXPECT_EQ(result.too_large, result.candidates);
+    p.memory_limit = 1e18;
+    p.memory = [](const config::JobSpec&, const schedule::Schedule&) { return 2e18; };
+    const SearchResult asked = search(p);
+    EXPECT_TRUE(asked.best.empty());
+    EXPECT_LE(asked.too_large, asked.candidates);
+    EXPECT_GT(asked.too_large, 100u);
 }
 
 }  // namespace
