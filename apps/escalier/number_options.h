@@ -9,6 +9,8 @@
 #include <limits>
 #include <string>
 
+#include "config/number_text.h"
+
 namespace escalier::apps {
 
 inline constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
@@ -32,16 +34,18 @@ inline CLI::Validator whole_number(std::int64_t min, std::int64_t max = no_limit
     return CLI::Validator(check, range);
 }
 
-// The finite numbers of at least 0.
-inline CLI::Validator number_not_negative() {
-    const auto check = [](std::string& text) -> std::string {
+// The finite numbers from 0 to `max`.
+inline CLI::Validator number_not_negative(double max = std::numeric_limits<double>::max()) {
+    const bool open = max == std::numeric_limits<double>::max();
+    const std::string range = open ? "of at least 0" : "from 0 to " + config::real_text(max);
+    const auto check = [=](std::string& text) -> std::string {
         double value = 0.0;
         const char* end = text.data() + text.size();
         const auto parsed = std::from_chars(text.data(), end, value);
-        if (parsed.ec == std::errc{} && parsed.ptr == end && std::isfinite(value) && value >= 0.0) return "";
-        return "found " + text + ", wanted a number of at least 0";
+        if (parsed.ec == std::errc{} && parsed.ptr == end && value >= 0.0 && value <= max) return "";
+        return "found " + text + ", wanted a number " + range;
     };
-    return CLI::Validator(check, "of at least 0");
+    return CLI::Validator(check, range);
 }
 
 // The numbers above 0, up to 1.

@@ -17,7 +17,9 @@
 #include "core/machine_facts.h"
 #include "core/text.h"
 #include "core/write_target.h"
+#include "device_here.h"
 #include "number_options.h"
+#include "plan/balance.h"
 #include "plan_measure.h"
 #include "plan_memory.h"
 #include "plan_search.h"
@@ -25,7 +27,6 @@
 #include "schedule/render_text.h"
 #include "schedule/simulate.h"
 #include "schedule/svg.h"
-#include "train/cuda_plugin.h"
 #include "train/memory_oracle.h"
 #include "train/schedule_rules.h"
 
@@ -40,7 +41,7 @@ struct Arguments {
     std::string job;
     std::vector<std::string> overrides;
     std::int64_t ranks = 0;           // 0: as many as the grid of the job spec
-    std::int64_t ranks_per_node = 0;  // 0: all on one node, or gpus_per_node
+    std::int64_t ranks_per_node = 0;  // 0: as the machine that is named, else all, or gpus_per_node
     std::optional<double> memory_gib;
     bool all_ranks = false;
     bool json = false;
@@ -56,18 +57,6 @@ std::int64_t ranks_of(const Arguments& arguments, const config::JobFile& file) {
     return grid.tp * grid.pp * std::max<std::int64_t>(1, grid.dp);
 }
 
-config::Job load(const Arguments& arguments) {
-    const config::JobFile file = config::read_job_file(arguments.job);
-    return config::load_resolved(file, arguments.overrides, ranks_of(arguments, file),
-                                 config::process_environment(), train::schedule_rules());
-}
-
-// What run.device: auto would take here.
-std::string device_here() {
-    if (!train::worth_looking_for_cuda()) return "cpu";
-    return train::cuda_state() == train::cuda_usable ? "cuda" : "cpu";
-}
-
 // Where run.device is auto, a machine that the user names decides.
 std::string device_of(const Arguments& arguments, const config::JobSpec& spec) {
     if (spec.run.device != "auto") return spec.run.device;
@@ -75,13 +64,29 @@ std::string device_of(const Arguments& arguments, const config::JobSpec& spec) {
     return read_time_source(arguments.time, "cpu").hardware.is_gpu() ? "cuda" : "cpu";
 }
 
-train::PlannedMachine machine_of(const Arguments& arguments, const config::JobSpec& spec) {
+config::Job load(const Arguments& arguments) {
+    const config::JobFile file = config::read_job_file(arguments.job);
+    const std::int64_t ranks = ranks_of(arguments, file);
+    std::vector<std::string> overrides = arguments.overrides;
+    if (arguments.time.names_machine()) {
+        // Memory that rules look at (train.recompute: auto) is then that machine's too.
+        const config::JobSpec asked = config::load(file, overrides).spec;
+        if (asked.run.device == "auto") overrides.push_back("run.device=" + device_of(arguments, asked));
+    }
+    return config::load_resolved(file, overrides, ranks, config::process_environment(),
+                                 train::schedule_rules());
+}
+
+train::PlannedMachine machine_of(const Arguments& arguments, const config::JobSpec& spec,
+                                 const std::string& device, const plan::Hardware& hardware) {
     train::PlannedMachine machine;
-    machine.device = device_of(arguments, spec);
+    machine.device = device;
     const std::int64_t ranks = spec.parallel.tp * spec.parallel.pp * spec.parallel.dp;
-    const std::int64_t together =
-        machine.device == "cpu" ? ranks : std::min<std::int64_t>(ranks, gpus_per_node);
-    machine.ranks_per_node = static_cast<int>(arguments.ranks_per_node ? arguments.ranks_per_node : together);
+    const std::int64_t node = arguments.time.names_machine() ? hardware.node.gpus
+                              : device == "cpu"              ? ranks
+                                                             : gpus_per_node;
+    machine.ranks_per_node =
+        static_cast<int>(arguments.ranks_per_node ? arguments.ranks_per_node : std::min(ranks, node));
     machine.threads = std::max(1, allowed_cores() / machine.ranks_per_node);
     return machine;
 }
@@ -158,6 +163,11 @@ class SearchMemory {
 };
 
 void refuse_search(const config::JobSpec& spec, const TimeSource& source) {
+    if (spec.model.num_layers > plan::most_balanced_layers)
+        throw ConfigError(fmt::format(
+            "--search: found model.num_layers {}, and layouts are looked for of at most {} layers; plan "
+            "without it",
+            spec.model.num_layers, plan::most_balanced_layers));
     if (source.profile)
         throw ConfigError(
             "--profile: found " + source.profile_path +
@@ -180,7 +190,7 @@ int search(const Arguments& arguments, const config::JobSpec& spec, const train:
     problem.memory_limit = limit ? static_cast<double>(limit->bytes) : source.hardware.usable_bytes();
     SearchMemory memory(machine, problem.memory_limit);
     problem.memory = std::ref(memory);
-    SearchPage page = run_search(problem.spec, problem);
+    SearchPage page = run_search(problem);
     for (plan::Found& found : page.result.best) found.bytes = memory.exact(found.spec);
     page.own_bytes = memory.exact(page.own_spec);
     if (arguments.json)
@@ -197,8 +207,10 @@ int run(const Arguments& arguments) {
         return run_measure(arguments.measure, arguments.job, arguments.overrides,
                            ranks_of(arguments, config::read_job_file(arguments.job)));
     const config::Job loaded = load(arguments);
-    const train::PlannedMachine machine = machine_of(arguments, loaded.spec);
-    const TimeSource source = read_time_source(arguments.time, machine.device);
+    const std::string device = device_of(arguments, loaded.spec);
+    TimeSource source = read_time_source(arguments.time, device);
+    const train::PlannedMachine machine = machine_of(arguments, loaded.spec, device, source.hardware);
+    source.hardware.node.gpus = machine.ranks_per_node;  // links are those of this node
     if (arguments.search) return search(arguments, loaded.spec, machine, source);
     const train::PlannedJob job(loaded.spec, machine);
     const PlannedMemory memory = plan_memory(job, limit_of(arguments, machine, source), arguments.all_ranks);
@@ -250,13 +262,13 @@ void add_plan_command(CLI::App& app, std::function<int()>& action) {
         ->needs(measure);
     command
         ->add_option("--ranks-per-node", arguments->ranks_per_node,
-                     "ranks that share a node (default: all of them, 8 with GPUs)")
+                     "ranks that share a node (default: those of --gpu or --hardware, else all, 8 with GPUs)")
         ->check(whole_number(1, config::most_ranks))
         ->excludes(measure);
     command
         ->add_option("--memory", arguments->memory_gib,
                      "GiB that a rank may take: of its GPU, or of the host (default: this machine's, shared)")
-        ->check(number_not_negative())
+        ->check(number_not_negative(plan::most_memory_gib))
         ->excludes(measure);
     command->add_flag("--json", arguments->json, "everything as JSON, in bytes")->excludes(measure);
     CLI::Option* search =

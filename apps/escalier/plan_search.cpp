@@ -81,18 +81,15 @@ std::string why(const SearchPage& page, const plan::SearchProblem& problem) {
 
 }  // namespace
 
-SearchPage run_search(const config::JobSpec& spec, plan::SearchProblem problem) {
+SearchPage run_search(const plan::SearchProblem& problem) {
     SearchPage page;
     const double start = now_seconds();
     page.result = plan::search(problem);
     page.seconds = now_seconds() - start;
-    page.own_spec = spec;
-    page.own_spec.train.dtype = problem.spec.train.dtype;
+    page.own_spec = problem.spec;
     const schedule::Schedule schedule = train::make_schedule(page.own_spec);
     page.own = plan::predict(page.own_spec, schedule, plan::roofline_times(page.own_spec, problem.hardware),
                              problem.hardware.peak_flops(page.own_spec.train.dtype));
-    page.own_bytes = problem.memory ? problem.memory(page.own_spec, schedule)
-                                    : plan::estimated_bytes(page.own_spec, schedule);
     return page;
 }
 

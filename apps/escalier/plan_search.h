@@ -19,8 +19,8 @@ struct SearchPage {
     config::JobSpec own_spec;
 };
 
-// spec: resolved for problem.ranks; problem.spec is made from it.
-SearchPage run_search(const config::JobSpec& spec, plan::SearchProblem problem);
+// problem.spec: resolved for problem.ranks. Leaves own_bytes to the caller, who knows them to the byte.
+SearchPage run_search(const plan::SearchProblem& problem);
 
 std::string search_page(const SearchPage& page, const plan::SearchProblem& problem);
 nlohmann::ordered_json search_json(const SearchPage& page, const plan::SearchProblem& problem);

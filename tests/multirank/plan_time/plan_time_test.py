@@ -107,12 +107,17 @@ class PlanTime(unittest.TestCase):
         self.assertIn("--svg nowhere/p.svg: cannot be written", self.escalier("plan", "job.yaml", "--svg", "nowhere/p.svg", code=74))
         said = self.escalier("plan", "job.yaml", "--measure", "--repeats", 1, "--out", "nowhere/p.yaml", code=74)
         self.assertIn("--out nowhere/p.yaml: cannot be written", said)
+        for flags in (("--memory", "1e10"), ("--memory", "inf"), ("--memory", -1)):
+            self.assertRegex(self.escalier("plan", "job.yaml", *flags, code=2), r"--memory: found .*, wanted a number from 0 to 1048576")
 
     def test_sizes_that_do_not_divide(self):
         for keys, said in ((("--ranks", 3), "needs 2 processes, got 3"),
                            (("--set", "parallel.tp=3"), "not divisible by tp 3"),
                            (("--set", "parallel.pp=8"), "layers"),
                            (("--set", "train.global_batch=7"), "global_batch 7")):
+            self.assertIn(said, self.escalier("plan", "job.yaml", *keys, code=2))
+        for keys, said in ((("--set", "parallel.tp=65536", "--set", "parallel.pp=65536"), "4294967296 processes, and a job may have"),
+                           (("--set", "model.num_layers=1025", "--search"), "--search: found model.num_layers 1025")):
             self.assertIn(said, self.escalier("plan", "job.yaml", *keys, code=2))
         said = self.escalier("plan", "job.yaml", "--measure", "--set", "parallel.tp=2", code=2)
         self.assertIn("plan --measure runs whole tensor groups: parallel.tp is 2, found 1 process; start it with mpirun -n 2", said)
@@ -134,6 +139,18 @@ class PlanTime(unittest.TestCase):
         self.assertIn("measure with mpirun -n 4 or more", self.escalier("plan", "job.yaml", "--profile", "profile.yaml", *both))
         roofline = self.time_of("--gpu", "h100", *both)
         self.assertGreater(roofline["exposed_communication"], 0)
+
+    def test_ranks_of_a_node_are_those_of_its_links(self):
+        def message(*flags):
+            return self.time_of("--set", "parallel.pp=4", "--set", "pipeline.layout=even", *flags)["stages"]["message_s"]
+
+        def node(*flags):
+            return json.loads(self.escalier("plan", "job.yaml", "--json", "--set", "parallel.pp=4", *flags))["ranks_per_node"]
+
+        self.assertLess(message(), message("--ranks-per-node", 2))  # this machine holds all four
+        self.assertEqual(message("--gpu", "cpu"), message("--ranks-per-node", 2))  # that one two
+        self.assertEqual(message("--gpu", "cpu", "--ranks-per-node", 4), message())
+        self.assertEqual((node(), node("--gpu", "cpu"), node("--gpu", "h100"), node("--ranks-per-node", 3)), (4, 2, 4, 3))
 
     def test_a_job_laid_out_by_a_profile_can_be_measured(self):
         by_profile = ("--set", "pipeline.layout=profile.yaml", "--set", "train.recompute=auto", "--set", "train.memory_gib=1")
@@ -179,6 +196,8 @@ class PlanTime(unittest.TestCase):
         self.write("job.yaml", yaml(LARGEST))
         found = json.loads(self.escalier("plan", "job.yaml", "--ranks", 16384, "--gpu", "h100", "--search", "--json"))["search"]
         self.assertEqual(len(found["best"]), 10)
+        self.assertEqual(len({(entry["tp"], entry["pp"], entry["schedule"]) for entry in found["best"]}), 10)
+        self.assertLess(found["too_large"], found["candidates"])
         steps = [entry["step_s"] for entry in found["best"]]
         self.assertEqual(steps, sorted(steps))
         for entry in found["best"]:
