@@ -67,7 +67,7 @@ int count(const SweepArguments& arguments) {
 
 // "3", a point's name, or "parallel.pp=2"
 bool is_meant(const sweep::Point& point, const std::string& wanted) {
-    if (wanted == point.name || wanted == std::to_string(point.index)) return true;
+    if (wanted == point.name || (point.possible() && wanted == std::to_string(point.index))) return true;
     return std::any_of(
         point.settings.begin(), point.settings.end(),
         [&](const config::SweepSetting& setting) { return setting.key + "=" + setting.value == wanted; });

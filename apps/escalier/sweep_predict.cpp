@@ -1,8 +1,10 @@
 #include "sweep_predict.h"
 
+#include "config/fields.h"
 #include "config/profile.h"
 #include "config/yaml_file.h"
 #include "core/error.h"
+#include "device_here.h"
 #include "plan/hardware.h"
 #include "plan/part_times.h"
 #include "plan/prediction.h"
@@ -41,13 +43,18 @@ StepPredictor step_predictor(const std::string& hardware, const std::string& pro
     if (!profile.empty()) {
         const config::Profile measured =
             config::parse_profile(config::read_yaml_file(profile, config::profile_kind));
-        return [measured, profile](const config::JobSpec& spec) { return step_ms(spec, measured, profile); };
+        return [measured, profile](const config::JobSpec& spec) -> std::optional<double> {
+            return spec.run.clock == "sleep" ? set_step_ms(spec) : step_ms(spec, measured, profile);
+        };
     }
-    const plan::Hardware named = plan::built_in_hardware(hardware.empty() ? "cpu" : hardware);
+    plan::Hardware named = plan::built_in_hardware(hardware.empty() ? "cpu" : hardware);
     const bool guessed = hardware.empty();
-    return [named, guessed](const config::JobSpec& spec) -> std::optional<double> {
+    if (guessed) named.node.gpus = config::most_ranks;  // this machine, as escalier plan has it
+    const std::string here = guessed ? device_here() : "";
+    return [named, guessed, here](const config::JobSpec& spec) -> std::optional<double> {
         if (spec.run.clock == "sleep") return set_step_ms(spec);
-        if (guessed && spec.run.device == "cuda") return std::nullopt;
+        const std::string& device = spec.run.device == "auto" ? here : spec.run.device;
+        if (guessed && device == "cuda") return std::nullopt;
         return step_ms(spec, plan::roofline_times(spec, named));
     };
 }

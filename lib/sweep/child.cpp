@@ -67,8 +67,10 @@ Child::~Child() {
 std::optional<int> Child::ended() {
     int status = 0;
     const pid_t result = ::waitpid(pid_, &status, WNOHANG);
-    if (result != pid_) return std::nullopt;
+    const bool lost = result < 0 && errno == ECHILD;  // somebody else has waited for it
+    if (result != pid_ && !lost) return std::nullopt;
     pid_ = -1;
+    if (lost) return static_cast<int>(ExitCode::failed);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <list>
+#include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -58,8 +59,9 @@ class PointRunner {
         while (!waiting.empty() || !running_.empty()) {
             while (!waiting.empty() && running_.size() < static_cast<std::size_t>(request_.jobs) &&
                    asked_ == 0) {
-                begin(*waiting.front());
+                const Point& point = *waiting.front();
                 waiting.pop_front();
+                guarded(point, [&] { begin(point); });
             }
             if (running_.empty() && asked_ == 0) continue;  // all of them were done before
             if (running_.empty()) break;
@@ -80,6 +82,22 @@ class PointRunner {
  private:
     void say(const Point& point, const std::string& text) const {
         request_.say(fmt::format("[{:>3}] {}: {}", point.index, point.name, text));
+    }
+
+    // A fault of one point's files or process leaves those that run beside it alone.
+    template <class Work>
+    void guarded(const Point& point, const Work& work) {
+        const auto failed = [&](const char* why) {
+            ++summary_.failed;
+            say(point, fmt::format("FAILED: {}", why));
+        };
+        try {
+            work();
+        } catch (const Error& error) {
+            failed(error.what());
+        } catch (const std::filesystem::filesystem_error& error) {
+            failed(error.what());
+        }
     }
 
     void begin(const Point& point) {
@@ -110,11 +128,11 @@ class PointRunner {
         std::error_code error;
         std::filesystem::remove(folder_.outcome(point.name), error);
         say(point, fmt::format("{} {}{}", point.ranks, point.ranks == 1 ? "rank" : "ranks", note));
-        running_.push_back({point,
-                            {0, "", 0, launch::shell_text(command)},
-                            size_of(log),
-                            now_seconds(),
-                            Child(command, log)});
+        const std::uintmax_t log_begin = size_of(log);
+        const double start = now_seconds();
+        Child child(command, log);
+        running_.push_back(
+            {point, {0, "", 0, launch::shell_text(command)}, log_begin, start, std::move(child)});
     }
 
     // Makes room for the run; what it says of that.
@@ -156,7 +174,7 @@ class PointRunner {
                 ++each;
                 continue;
             }
-            finish(*each, *code);
+            guarded(each->point, [&] { finish(*each, *code); });
             each = running_.erase(each);
         }
     }

@@ -10,9 +10,13 @@ StopSignals::StopSignals() {
     sigemptyset(&signals_);
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD}) sigaddset(&signals_, signal);
     pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+    struct sigaction as_usual {};
+    as_usual.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &as_usual, &child_before_);
 }
 
 StopSignals::~StopSignals() {
+    sigaction(SIGCHLD, &child_before_, nullptr);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 

@@ -21,6 +21,7 @@ class StopSignals {
 
  private:
     sigset_t signals_, before_;
+    struct sigaction child_before_ {};  // of SIGCHLD, which a parent may have had ignored
     int asked_ = 0;
 };
 

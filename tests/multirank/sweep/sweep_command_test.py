@@ -101,6 +101,10 @@ class Points(unittest.TestCase):
             self.assertIn("no point is done yet", sweep.do("table"))
             self.assertFalse(os.path.exists(sweep.case.path("runs")))
 
+    def test_indices_are_those_of_points_that_can_be(self):
+        with Sweep(swept(BASE, {"parallel.pp": [1, 64]})) as sweep:
+            self.assertIn("--only: found -1, wanted a point's index", sweep.do("run", "--only=-1", code=USAGE))
+
     def test_that_are_none_are_refused(self):
         with Sweep(swept(BASE, {"parallel.pp": [1, 8]})) as sweep:
             self.assertIn("--only: found pp-3, wanted a point's index or name", sweep.do("run", "--only", "pp-3", code=USAGE))
@@ -177,6 +181,17 @@ class Runs(unittest.TestCase):
             self.assertGreater(float(second), 0)
             self.assertIn("--gpu: found h10, wanted one of a100", sweep.do("table", "--gpu", "h10", code=USAGE))
             self.assertIn("excludes", sweep.do("table", "--gpu", "h100", "--profile", "profile.yaml", code=USAGE))
+
+    def test_steps_of_a_sleeping_clock_are_its_set_times(self):
+        sleeping = with_keys(BASE, run__clock="sleep", run__layer_ms=2, pipeline__layout="even")
+        with Sweep(swept(sleeping, {"parallel.pp": [1, 2]})) as sweep:
+            sweep.do("run", "--only", "1")
+            subprocess.run([BINARY, "plan", "job.yaml", "--measure", "--repeats", "1"], cwd=sweep.case.folder, check=True,
+                           capture_output=True)
+            for flags in ((), ("--profile", "profile.yaml")):
+                sweep.do("table", *flags)
+                row = sweep.table()["pp-2"]
+                self.assertAlmostEqual(float(row["predicted_step_ms"]), (int(row["micro_batches"]) + 1) * 3 * 2 * 2)
 
     def test_losses_that_must_be_the_same_bits_are_and_else_it_says_so(self):
         with Sweep(swept(BASE, {"pipeline.schedule": ["1f1b", "gpipe", "zb-h1"], "parallel.pp": [2]})) as sweep:
