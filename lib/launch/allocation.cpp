@@ -62,6 +62,11 @@ std::optional<Allocation> slurm_allocation(const config::Environment& environmen
     return allocation;
 }
 
+std::int64_t task_places(const Allocation& allocation) {
+    if (allocation.tasks > 0) return allocation.tasks;
+    return allocation.cpus / std::max<std::int64_t>(1, allocation.cpus_per_task);
+}
+
 bool offers_pmix(const std::string& list) {
     for (std::size_t at = 0; (at = list.find("pmix", at)) != std::string::npos; ++at)
         if (at == 0 || list[at - 1] == ' ' || list[at - 1] == '\t' || list[at - 1] == '\n') return true;

@@ -17,6 +17,9 @@ struct Allocation {
     std::int64_t gpus_per_node = 0;
 };
 
+// Ranks that the allocation has room for: its tasks, or its CPUs in shares of cpus_per_task; 0: not said.
+std::int64_t task_places(const Allocation& allocation);
+
 // Nothing outside an allocation. ConfigError where srun runs several copies of this process: a launch is
 // started once, and starts the ranks itself.
 std::optional<Allocation> slurm_allocation(const config::Environment& environment);

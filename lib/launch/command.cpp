@@ -34,7 +34,7 @@ std::int64_t cores_to_bind(const MpirunPlan& plan) {
 
 std::int64_t slots(const MpirunPlan& plan) {
     if (!plan.hosts.empty()) return total_slots(plan.hosts);
-    if (plan.allocation) return plan.allocation->tasks > 0 ? plan.allocation->tasks : plan.allocation->cpus;
+    if (plan.allocation) return task_places(*plan.allocation);
     return plan.machine.cores;
 }
 

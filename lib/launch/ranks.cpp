@@ -24,9 +24,11 @@ Room room_for_ranks(const config::RunConfig& run, const Machine& machine, const 
             return {
                 allocation->gpus_per_node * allocation->nodes,
                 counted(allocation->gpus_per_node * allocation->nodes, "GPU") + " of the Slurm allocation"};
-        const std::int64_t tasks =
-            allocation->tasks > 0 ? allocation->tasks : std::max<std::int64_t>(1, allocation->cpus);
-        return {tasks, counted(tasks, allocation->tasks > 0 ? "task" : "CPU") + " of the Slurm allocation"};
+        const std::int64_t places = std::max<std::int64_t>(1, task_places(*allocation));
+        const bool shared = allocation->tasks == 0 && allocation->cpus_per_task > 1;
+        return {places, counted(places, allocation->tasks > 0 || shared ? "task" : "CPU") +
+                            (shared ? " of " + counted(allocation->cpus_per_task, "CPU") + " each" : "") +
+                            " of the Slurm allocation"};
     }
     if (run.device != "cpu" && machine.gpus > 0)
         return {machine.gpus, counted(machine.gpus, "GPU") + " of this machine"};

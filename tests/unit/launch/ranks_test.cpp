@@ -66,6 +66,12 @@ TEST(Ranks, HaveWhatSlurmGave) {
     allocation.nodes = 2;
     allocation.cpus = 32;
     EXPECT_EQ(room_for_ranks(run, machine, {}, allocation).text, "32 CPUs of the Slurm allocation");
+    allocation.cpus_per_task = 12;
+    EXPECT_EQ(room_for_ranks(run, machine, {}, allocation).text,
+              "2 tasks of 12 CPUs each of the Slurm allocation");
+    EXPECT_EQ(room_for_ranks(run, machine, {}, allocation).places, 2);
+    allocation.cpus_per_task = 64;
+    EXPECT_EQ(room_for_ranks(run, machine, {}, allocation).places, 1);
     allocation.tasks = 8;
     EXPECT_EQ(room_for_ranks(run, machine, {}, allocation).text, "8 tasks of the Slurm allocation");
     allocation.gpus_per_node = 2;
