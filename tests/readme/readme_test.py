@@ -50,7 +50,7 @@ RUN = [
     ("escalier plan JOB --ranks N --gpu h100", "escalier plan job.yaml --ranks 4 --gpu h100"),
     ("mpirun -n 2 escalier plan JOB --measure --out profile.yaml", None),
     ("escalier plan JOB --profile profile.yaml --svg step.svg", None),
-    ("escalier plan configs/llama3.1-405b.yaml --ranks 16384 --gpu h100 --search", None),
+    ("escalier plan configs/plans/llama3.1-405b.yaml --ranks 16384 --gpu h100 --search", None),
     ("mpirun -n 4 escalier train job.yaml --set log.trace='{start: 20, steps: 2}' --set log.tensorboard=true",
      "mpirun -n 4 escalier train job.yaml --set log.trace='{start: 2, steps: 2}' --set log.tensorboard=true"),
     ("escalier watch runs/job", None),
