@@ -92,8 +92,8 @@ ELSEWHERE = {
     "scripts/fuzz": "by hand: it wants clang; its corpora are replayed by the tests labelled fuzz",
     "scripts/gpu_package": "test: gpu_package",
     "tar xf escalier-gpu.tar.gz": "test: gpu_package",
-    "escalier-gpu/run gpu_check --part kernels": "test: gpu_package, emulated",
-    "escalier-gpu/run gpu_check --part train": "test: gpu_package, emulated",
+    "escalier-gpu/run gpu_check --part kernels": "test: gpu_package",
+    "escalier-gpu/run gpu_check --part train": "test: gpu_package",
     "escalier-gpu/run gpu_check --part peers": "nobody yet: it takes a GPU",
 }
 
@@ -133,11 +133,16 @@ class Readme(unittest.TestCase):
                 self.assertTrue(os.access(os.path.join(ROOT, command.split()[0]), os.X_OK), command)
 
     def test_tests_are_there(self):
-        build = os.path.dirname(os.path.dirname(os.path.abspath(BINARY)))
-        there = subprocess.run(["ctest", "--test-dir", build, "-N"], check=True, capture_output=True, text=True).stdout
+        """Also those that a build without CUDA or with sanitizers leaves out."""
+        known = []
+        for folder, _, files in os.walk(os.path.join(ROOT, "tests")):
+            if "CMakeLists.txt" in files:
+                with open(os.path.join(folder, "CMakeLists.txt"), encoding="utf-8") as file:
+                    known += re.findall(r"(?:add_test\(NAME|escalier_test\() ?([\w${}]+)", file.read())
+        patterns = [re.sub(r"\$\{\w+\}", r"\\w+", name) for name in known]
         for who in ELSEWHERE.values():
             for test in re.findall(r"test: (\w+)", who):
-                self.assertTrue(f": {test}\n" in there, test)
+                self.assertTrue(any(re.fullmatch(pattern, test) for pattern in patterns), test)
 
     def test_commands_run(self):
         text = readme()

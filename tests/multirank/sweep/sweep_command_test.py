@@ -175,7 +175,7 @@ class Runs(unittest.TestCase):
             self.assertLess(max(float(text) for text in predicted("--gpu", "h100")), min(cpu))
             # A profile is of one micro-batch; nobody measured the other.
             subprocess.run([BINARY, "plan", "job.yaml", "--measure", "--repeats", "1", "--set", "train.micro_batch=2"],
-                           cwd=sweep.case.folder, check=True, capture_output=True)
+                           cwd=sweep.case.folder, check=True, capture_output=True, env=environment())
             first, second = predicted("--profile", "profile.yaml")
             self.assertEqual(first, "")
             self.assertGreater(float(second), 0)
@@ -187,7 +187,7 @@ class Runs(unittest.TestCase):
         with Sweep(swept(sleeping, {"parallel.pp": [1, 2]})) as sweep:
             sweep.do("run", "--only", "1")
             subprocess.run([BINARY, "plan", "job.yaml", "--measure", "--repeats", "1"], cwd=sweep.case.folder, check=True,
-                           capture_output=True)
+                           capture_output=True, env=environment())
             for flags in ((), ("--profile", "profile.yaml")):
                 sweep.do("table", *flags)
                 row = sweep.table()["pp-2"]
