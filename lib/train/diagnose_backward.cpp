@@ -65,57 +65,54 @@ std::string extent_text(const StepEvidence& evidence, const List& all_wrong) {
 
 // ---- copies that differ ----
 
-MaybeDiagnosis replicas_differ(const StepEvidence& evidence, const List& wrong) {
-    for (std::size_t side = 0; side < 2; ++side) {
-        List over_dp, summing;
-        for (const auto* tensor : wrong) {
-            if (!tensor->copies[side].over_dp) continue;
-            over_dp.push_back(tensor);
-            if (tensor->copies[side].dp_sum && *tensor->copies[side].dp_sum < alike)
-                summing.push_back(tensor);
-        }
-        if (over_dp.empty()) continue;
-        if (2 * summing.size() > over_dp.size())
-            return Diagnosis{
-                "missing sum over dp",
-                fmt::format("The gradient {} differs between the data-parallel replicas of {}, and "
-                            "the replicas' gradients add up to the other grid's: the sum over dp "
-                            "is missing.",
-                            extent_text(evidence, summing), side_name(side))};
-        return Diagnosis{
-            "replicas differ",
-            fmt::format("The gradient {} differs between the data-parallel replicas of {}, but they "
-                        "do not add up to the other grid's: something is added after the sum over "
-                        "dp, or only some replicas got it.",
-                        extent_text(evidence, over_dp), side_name(side))};
-    }
-    return std::nullopt;
-}
+// Copies that should have been summed, and what is said of them: where they add up to the other grid's
+// gradient, and where not.
+struct SummedCopies {
+    bool CopyFindings::*apart;
+    std::optional<double> CopyFindings::*sum;
+    const char *missing, *missing_text;
+    const char *apart_cause, *apart_text;
+};
 
-MaybeDiagnosis model_copies_differ(const StepEvidence& evidence, const List& wrong) {
+MaybeDiagnosis summed_copies_differ(const StepEvidence& evidence, const List& wrong,
+                                    const SummedCopies& kind) {
     for (std::size_t side = 0; side < 2; ++side) {
         List apart, summing;
         for (const auto* tensor : wrong) {
             const CopyFindings& copies = tensor->copies[side];
-            if (!copies.over_copies) continue;
+            if (!(copies.*kind.apart)) continue;
             apart.push_back(tensor);
-            if (copies.copies_sum && *copies.copies_sum < alike) summing.push_back(tensor);
+            if (copies.*kind.sum && *(copies.*kind.sum) < alike) summing.push_back(tensor);
         }
         if (apart.empty()) continue;
-        if (2 * summing.size() > apart.size())
-            return Diagnosis{
-                "missing sum over copies",
-                fmt::format("The gradient {} differs between the two copies of the model on {}, and the "
-                            "copies' gradients add up to the other grid's: their sum is missing.",
-                            extent_text(evidence, summing), side_name(side))};
-        return Diagnosis{
-            "model copies differ",
-            fmt::format("The gradient {} differs between the two copies of the model on {}, but they do not "
-                        "add up to the other grid's: something is added after the sum over the copies, or "
-                        "only one of them got it.",
-                        extent_text(evidence, apart), side_name(side))};
+        const bool missing = 2 * summing.size() > apart.size();
+        return Diagnosis{missing ? kind.missing : kind.apart_cause,
+                         fmt::format(fmt::runtime(missing ? kind.missing_text : kind.apart_text),
+                                     extent_text(evidence, missing ? summing : apart), side_name(side))};
     }
     return std::nullopt;
+}
+
+MaybeDiagnosis replicas_differ(const StepEvidence& evidence, const List& wrong) {
+    return summed_copies_differ(
+        evidence, wrong,
+        {&CopyFindings::over_dp, &CopyFindings::dp_sum, "missing sum over dp",
+         "The gradient {} differs between the data-parallel replicas of {}, and the replicas' gradients add "
+         "up to the other grid's: the sum over dp is missing.",
+         "replicas differ",
+         "The gradient {} differs between the data-parallel replicas of {}, but they do not add up to the "
+         "other grid's: something is added after the sum over dp, or only some replicas got it."});
+}
+
+MaybeDiagnosis model_copies_differ(const StepEvidence& evidence, const List& wrong) {
+    return summed_copies_differ(
+        evidence, wrong,
+        {&CopyFindings::over_copies, &CopyFindings::copies_sum, "missing sum over copies",
+         "The gradient {} differs between the two copies of the model on {}, and the copies' gradients add "
+         "up to the other grid's: their sum is missing.",
+         "model copies differ",
+         "The gradient {} differs between the two copies of the model on {}, but they do not add up to the "
+         "other grid's: something is added after the sum over the copies, or only one of them got it."});
 }
 
 MaybeDiagnosis tied_copies_differ(const StepEvidence&, const List& wrong) {

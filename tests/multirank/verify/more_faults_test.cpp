@@ -1,8 +1,6 @@
 // Planted faults of ops, parameters and stages: each is found, and named by what its tensors show.
 #include <gtest/gtest.h>
 
-#include <iostream>
-
 #include "core/error.h"
 #include "tests/multirank/verify/other_ops.h"
 #include "tests/multirank/verify/verified_job.h"
@@ -24,15 +22,6 @@ VerifyResult with_parameters(const std::string& model, const Overrides& a, const
         for (model::Parameter& parameter : list) change(parameter);
     };
     return verify_grids(model, a, b, hooks);
-}
-
-void expect_found(const VerifyResult& result, const std::string& cause, const std::string& text) {
-    EXPECT_FALSE(result.equal);
-    EXPECT_EQ(result.diagnosis.cause, cause) << result.first << ": " << result.diagnosis.text;
-    EXPECT_NE(result.diagnosis.text.find(text), std::string::npos) << result.diagnosis.text;
-    if (test::env().world().rank() == 0)
-        std::cout << "  " << result.first << " -> " << result.diagnosis.cause << ". " << result.diagnosis.text
-                  << '\n';
 }
 
 // ---- forward ----

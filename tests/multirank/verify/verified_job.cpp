@@ -1,5 +1,9 @@
 #include "tests/multirank/verify/verified_job.h"
 
+#include <gtest/gtest.h>
+
+#include <iostream>
+
 #include "config/validate.h"
 #include "tests/multirank/train/token_reader.h"
 #include "train/schedule_rules.h"
@@ -26,6 +30,15 @@ VerifyResult verify_grids(const std::string& model, const std::vector<std::strin
     options.activations = activations;
     options.sides[1].hooks = hooks;
     return verify({verified_spec(model, a), verified_spec(model, b)}, test::env(), samples, options);
+}
+
+void expect_found(const VerifyResult& result, const std::string& cause, const std::string& text) {
+    EXPECT_FALSE(result.equal);
+    EXPECT_EQ(result.diagnosis.cause, cause) << result.first << ": " << result.diagnosis.text;
+    EXPECT_NE(result.diagnosis.text.find(text), std::string::npos) << result.diagnosis.text;
+    if (test::env().world().rank() == 0)
+        std::cout << "  " << result.first << " -> " << result.diagnosis.cause << ". " << result.diagnosis.text
+                  << '\n';
 }
 
 }  // namespace escalier::train

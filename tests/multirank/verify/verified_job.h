@@ -23,4 +23,7 @@ VerifyResult verify_grids(const std::string& model, const std::vector<std::strin
                           const std::vector<std::string>& b, const AssemblyHooks& hooks = {},
                           std::int64_t steps = 2, bool activations = false);
 
+// The grids differ, for this cause, and the diagnosis holds this text. Rank 0 prints what was found.
+void expect_found(const VerifyResult& result, const std::string& cause, const std::string& text);
+
 }  // namespace escalier::train
