@@ -58,6 +58,7 @@ class Run {
     void save_weights();
     void end_output(int exit_code, const std::string& reason);
     int end();
+    bool resumed() const { return !start_.checkpoint.empty(); }
     bool done() const { return step_ >= spec_.train.steps; }
 
     config::JobSpec spec_;
@@ -65,12 +66,12 @@ class Run {
     const TrainOptions& options_;
     StartPoint start_;  // notes on rank 0 only
     TrainingData data_;
-    std::unique_ptr<checkpoint::CheckpointReader> resumed_;  // null: from initial weights
-    std::unique_ptr<Assembly> assembly_;
-    std::unique_ptr<StepReporter> reporter_;
-    std::unique_ptr<RunOutput> output_;  // rank 0 only
-    std::unique_ptr<RunPictures> pictures_;
+    std::unique_ptr<checkpoint::CheckpointReader> resumed_;  // until its state is here
     checkpoint::PosixFiles files_;
+    std::unique_ptr<RunOutput> output_;   // rank 0 only
+    std::unique_ptr<Assembly> assembly_;  // its saver writes by files_ into output_'s folder until it ends
+    std::unique_ptr<StepReporter> reporter_;
+    std::unique_ptr<RunPictures> pictures_;
     std::string assets_directory_;  // of what came with an imported model; rank 0 only
     double predicted_bubble_ = 0;
     std::int64_t step_ = 0;         // done so far
@@ -86,6 +87,7 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
         data_ = open_data(spec);
         if (env.world().rank() == 0 && !options.save_weights.empty()) require_writable(options.save_weights);
     });
+    require_same_data(data_, env);
     AssemblyOptions assembly_options;
     assembly_options.threads = compute_threads(spec.run, env.place());
     assembly_options.validation = data_.validation != nullptr;
@@ -94,6 +96,7 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
     reporter_ = std::make_unique<StepReporter>(*assembly_, env, env.world());
     restore();
     open_output();
+    resumed_.reset();  // files that stay mapped keep their disk space once they are deleted
     pictures_ = std::make_unique<RunPictures>(*assembly_, *reporter_, env, output_.get());
 }
 
@@ -178,7 +181,7 @@ void Run::show_start() {
     for (const std::string& note : data_.corpus->notes()) output_->line("note: " + note);
     if (!data_.warning.empty()) output_->line("warning: " + data_.warning);
     for (const std::string& warning : ranks.warnings) output_->line("warning: " + warning);
-    if (resumed_)
+    if (resumed())
         output_->line(done() ? fmt::format("all {} steps of train.steps are done already", spec_.train.steps)
                              : fmt::format("going on with step {}", step_ + 1));
     if (!output_->directory()) return;
@@ -293,7 +296,7 @@ void Run::show(const std::optional<checkpoint::SavedCheckpoint>& saved) {
 void Run::train_steps() {
     // What came from elsewhere is this run's own from here on: `auto` finds it whatever happens before the
     // first save.
-    if (resumed_ && spec_.checkpoint.every > 0 && !done()) save();
+    if (resumed() && spec_.checkpoint.every > 0 && !done()) save();
     while (!asked_to_stop() && !done()) {
         train_step();
         if (data_.validation && (done() || step_ % spec_.eval.every == 0)) validate();

@@ -2,6 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "comm/broadcast_text.h"
+#include "core/error.h"
+
 namespace escalier::train {
 
 std::string TrainingData::fingerprint() const {
@@ -24,6 +27,20 @@ TrainingData open_data(const config::JobSpec& spec) {
         out.validation.reset();
     }
     return out;
+}
+
+void require_same_data(const TrainingData& data, comm::MpiEnv& env) {
+    const std::string here = data.fingerprint();  // covers the files that are validated on, too
+    std::string first = here, first_host = env.place().host;
+    comm::broadcast_text(first, env.world(), "the fingerprint of the data");
+    comm::broadcast_text(first_host, env.world(), "rank 0's host");
+    env.agree([&] {
+        if (here != first)
+            throw DataError(fmt::format(
+                "data.train: the files of rank {} on {} are not those of rank 0 on {} (fingerprint {}, there "
+                "{}). Put the same files on every node.",
+                env.world().rank(), env.place().host, first_host, here, first));
+    });
 }
 
 }  // namespace escalier::train

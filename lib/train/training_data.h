@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "comm/mpi_env.h"
 #include "config/job_spec.h"
 #include "data/sampler.h"
 
@@ -20,5 +21,10 @@ struct TrainingData {
 
 // Opens and checks all of data.*. Throws ConfigError, IoError or DataError.
 TrainingData open_data(const config::JobSpec& spec);
+
+// Refuses ranks whose files are not those of rank 0 (copies of another age on another node), for inputs and
+// targets of one sample would then be of two: all throw an AgreedError (65) that names rank and hosts.
+// Collective.
+void require_same_data(const TrainingData& data, comm::MpiEnv& env);
 
 }  // namespace escalier::train

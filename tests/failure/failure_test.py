@@ -392,6 +392,22 @@ class Data(FailureTest):
                 file.write(b"\1" * 1001)
             self.check(case.run(TWO_STAGES, 2), DATA_CORRUPT, r"has 1001 bytes")
 
+    def test_other_files_on_another_node(self):
+        """The last rank works in a folder of its own, as on a node that has copies of its own."""
+        train = [BINARY, "train", "job.yaml"]
+        for other, code in ((d0_tokens()[::-1], DATA_CORRUPT), (d0_tokens(), 0)):
+            with Case(BINARY) as case:
+                case.write_job(TWO_STAGES)
+                os.mkdir(case.path("node"))
+                os.mkdir(case.path("runs"))
+                os.symlink(case.path("runs"), case.path("node/runs"))
+                shutil.copy(case.path("job.yaml"), case.path("node"))
+                write_tokens(case.path("node/d0.bin"), other)
+                result = case.start([os.path.join(ROOT, "scripts/mpirun"), "-n", "1", *train,
+                                     ":", "-n", "1", "-wdir", case.path("node"), *train])
+                facts = [r"data\.train: the files of rank 1 on \S+ are not those of rank 0"] if code else []
+                self.check(result, code, *facts)
+
     def test_token_outside_the_vocabulary(self):
         # Every sample is seen in the first step, on grids where the id may look like another shard's.
         tokens = d0_tokens()[:129]
