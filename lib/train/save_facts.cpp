@@ -4,17 +4,17 @@
 
 namespace escalier::train {
 
-checkpoint::SaveFacts save_facts(Assembly& assembly, std::int64_t step, std::int64_t consumed_samples,
+checkpoint::SaveFacts save_facts(Assembly& assembly, const RunProgress& progress,
                                  const std::string& dataset_fingerprint,
                                  const std::string& assets_directory) {
     const config::JobSpec& spec = assembly.spec();
     const parallel::Grid& grid = assembly.groups().grid;
     const GuardState& guard = assembly.step().guard().state();
     checkpoint::SaveFacts facts;
-    facts.run.step = step;
+    facts.run.step = progress.steps;
     facts.run.updates = assembly.step().updates();
-    facts.run.consumed_samples = consumed_samples;
-    facts.run.consumed_tokens = consumed_samples * spec.train.seq_len;
+    facts.run.consumed_samples = progress.consumed_samples;
+    facts.run.consumed_tokens = progress.consumed_tokens;
     facts.run.seed = spec.run.seed;
     facts.run.dataset_fingerprint = dataset_fingerprint;
     facts.run.tool_version = ESCALIER_VERSION;

@@ -9,8 +9,14 @@
 
 namespace escalier::train {
 
-// step and consumed_samples: done so far.
-checkpoint::SaveFacts save_facts(Assembly& assembly, std::int64_t step, std::int64_t consumed_samples,
+// Done so far. Samples times train.seq_len are not the tokens of a run whose sequence length was changed.
+struct RunProgress {
+    std::int64_t steps = 0;
+    std::int64_t consumed_samples = 0;
+    std::int64_t consumed_tokens = 0;
+};
+
+checkpoint::SaveFacts save_facts(Assembly& assembly, const RunProgress& progress,
                                  const std::string& dataset_fingerprint, const std::string& assets_directory);
 
 }  // namespace escalier::train

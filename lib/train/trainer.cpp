@@ -76,7 +76,8 @@ class Run {
     double predicted_bubble_ = 0;
     std::int64_t step_ = 0;         // done so far
     std::int64_t saved_step_ = -1;  // of the last save begun, or of the checkpoint resumed from
-    std::int64_t consumed_ = 0;
+    std::int64_t consumed_ = 0;     // samples
+    std::int64_t consumed_tokens_ = 0;
     int stop_ = 0;  // why all ranks stop, as StopRequest numbers it; 0: they do not
 };
 
@@ -141,6 +142,7 @@ void Run::restore() {
     step_ = run.step;
     if (!start_.run_directory.empty()) saved_step_ = step_;
     consumed_ = run.consumed_samples;
+    consumed_tokens_ = run.consumed_tokens;
 }
 
 void Run::open_output() {
@@ -196,14 +198,16 @@ void Run::train_step() {
     ++step_;
     pictures_->begin(step_);
     const StepResult result = assembly_->step().run(*data_.train, consumed_, step_);
+    const std::int64_t step_tokens = spec_.train.global_batch * spec_.train.seq_len;
     consumed_ += spec_.train.global_batch;
+    consumed_tokens_ += step_tokens;
     StepReport report = reporter_->collect(result);
     report.step = step_;
     report.steps = spec_.train.steps;
     report.lr = assembly_->step().learning_rate(step_);
     report.consumed_samples = consumed_;
-    report.consumed_tokens = consumed_ * spec_.train.seq_len;
-    report.step_tokens = spec_.train.global_batch * spec_.train.seq_len;
+    report.consumed_tokens = consumed_tokens_;
+    report.step_tokens = step_tokens;
     report.model_flops =
         config::flops_per_token(spec_.model, spec_.train.seq_len) * static_cast<double>(report.step_tokens);
     report.peak_flops =
@@ -285,8 +289,8 @@ void Run::save() {
     if (saved_step_ == step_) return;
     saved_step_ = step_;
     env_.activity().begin(comm::Doing::saving);
-    show(assembly_->saver().begin(
-        save_facts(*assembly_, step_, consumed_, data_.fingerprint(), assets_directory_)));
+    show(assembly_->saver().begin(save_facts(*assembly_, {step_, consumed_, consumed_tokens_},
+                                             data_.fingerprint(), assets_directory_)));
 }
 
 void Run::show(const std::optional<checkpoint::SavedCheckpoint>& saved) {

@@ -228,6 +228,18 @@ class Refused(ResumeTest):
         self.assertEqual(result.code, 0, result)
         self.assertIn("warning: ", result.output)
 
+    def test_tokens_are_counted_at_the_length_they_were_read_with(self):
+        spec = with_keys(self.spec, run__name="longer", data__allow_change=True, model__max_positions=16, train__seq_len=8,
+                         train__steps=6)
+        result = self.case.run(spec, 2, ["--resume", "runs/case"])
+        self.assertEqual(result.code, 0, result)
+        before = self.case.events("step")[-1]
+        tokens = [event["consumed_tokens"] - before["consumed_tokens"] for event in self.case.events("step", "longer")]
+        batch = self.spec["train"]["global_batch"] * 8
+        self.assertEqual(tokens, [batch, 2 * batch])
+        with open(self.case.path("runs/longer/step_00000006/manifest.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["consumed_tokens"], before["consumed_tokens"] + 2 * batch)
+
     def test_another_seed(self):
         self.refused(with_keys(self.spec, run__seed=7), "runs/case", 65, "run.seed was 1234 and is 7")
 
