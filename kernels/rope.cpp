@@ -4,7 +4,7 @@
 
 #include "kernels/common/cpu_twins.h"
 #include "kernels/common/qkv_layout.h"
-#include "kernels/common/rope_scaling.h"
+#include "kernels/common/rope_angle.h"
 #include "kernels/common/simd.h"
 
 namespace escalier::kernels::cpu {
@@ -49,10 +49,9 @@ void rope_table(const OpContext& context, TensorView table, double theta,
     float* out = table.as<float>();
     for_row_blocks(context, rows_of(table), size, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t m = 0; m < size / 2; ++m) {
-            const double exponent = -2.0 * static_cast<double>(m) / static_cast<double>(size);
-            const double frequency = scaled_frequency(std::pow(theta, exponent), scaling);
+            const float frequency = rope_frequency(std::pow(theta, rope_exponent(m, size / 2)), scaling);
             for (std::int64_t position = begin; position < end; ++position) {
-                const double angle = static_cast<double>(position) * frequency;
+                const double angle = rope_angle(position, frequency);
                 out[position * size + m] = static_cast<float>(std::cos(angle));
                 out[position * size + size / 2 + m] = static_cast<float>(std::sin(angle));
             }

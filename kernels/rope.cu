@@ -6,7 +6,7 @@
 #include "kernels/common/cuda_chunks.h"
 #include "kernels/common/cuda_twins.h"
 #include "kernels/common/qkv_layout.h"
-#include "kernels/common/rope_scaling.h"
+#include "kernels/common/rope_angle.h"
 
 namespace escalier::kernels::cuda {
 namespace {
@@ -17,8 +17,7 @@ __global__ void table_kernel(float* table, int positions, int half, double theta
     const int at = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), position = at / half,
               m = at % half;
     if (position >= positions) return;
-    const double frequency = scaled_frequency(pow(theta, -static_cast<double>(m) / half), scaling);
-    const double angle = position * frequency;
+    const double angle = rope_angle(position, rope_frequency(pow(theta, rope_exponent(m, half)), scaling));
     table[position * 2 * half + m] = static_cast<float>(cos(angle));
     table[position * 2 * half + half + m] = static_cast<float>(sin(angle));
 }

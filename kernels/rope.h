@@ -15,7 +15,8 @@ struct RopeScalingParameters {  // Llama 3.1; factor 0: no scaling
     double original_max_positions = 8192;
 };
 
-// Fills table[T, HS] with cos of HS/2 angles, then sin of them, for positions 0 .. T-1.
+// Fills table[T, HS] with cos of HS/2 angles, then sin of them, for positions 0 .. T-1: those that PyTorch
+// computes in fp32, to the last bit of fp32.
 using RopeTable = void(const OpContext&, TensorView table, double theta,
                        const RopeScalingParameters& scaling);
 // Rotates queries and keys of qkv in place, forward or (for gradients) backward. Row b*T + t has position t.

@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaQkNormTest,
                          testing::Combine(testing::Values(DType::f32, DType::bf16), sizes), name);
 
 TEST(CudaRopeTableTest, StretchesLongWavelengthsLikeTheCpuTwin) {
-    const Shape shape{7, 128};
+    const Shape shape{8192, 128};
     const RopeScalingParameters scaling = {8.0, 1.0, 4.0, 8192.0};
     const DeviceTensor table(DType::f32, shape);
     cuda::rope_table(CudaRunner(), table.view(), 500000.0, scaling);

@@ -5,16 +5,16 @@
 
 namespace escalier::kernels::test {
 
-// Rotates by the angles of `theta`, computed in double; direction -1 rotates back.
+// Rotates by the angles of `theta`, which are rounded to fp32 as PyTorch's are; direction -1 rotates back.
 inline Numbers<Tracked> rotated(const QkvSize& s, const Floats& qkv, double theta, double direction) {
     Numbers<Tracked> out = numbers<Tracked>(qkv);
     const std::int64_t half = s.head_size / 2;
     for (std::int64_t row = 0; row < s.rows(); ++row)
         for (std::int64_t head = 0; head < s.heads + s.kv_heads; ++head)
             for (std::int64_t m = 0; m < half; ++m) {
-                const double angle =
-                    static_cast<double>(row % s.sequence) *
-                    std::pow(theta, -2.0 * static_cast<double>(m) / static_cast<double>(s.head_size));
+                const auto exponent = static_cast<float>(m) / static_cast<float>(half);
+                const float frequency = 1.0f / static_cast<float>(std::pow(theta, double{exponent}));
+                const double angle = static_cast<float>(row % s.sequence) * frequency;
                 const Tracked c(std::cos(angle), 1.0), sine(direction * std::sin(angle), 1.0);
                 const auto low = static_cast<std::size_t>(row * s.columns() + head * s.head_size + m);
                 const std::size_t high = low + static_cast<std::size_t>(half);

@@ -1,6 +1,4 @@
 // RoPE and the norms of query and key heads.
-#include <numbers>
-
 #include "heads_reference.h"
 
 namespace escalier::kernels::test {
@@ -106,35 +104,42 @@ const auto sizes =
 INSTANTIATE_TEST_SUITE_P(Sizes, HeadsTest, sizes);
 INSTANTIATE_TEST_SUITE_P(Sizes, QkNormTest, sizes);
 
-TEST(RopeTableTest, StretchesLongWavelengthsAsLlama3) {
-    const std::int64_t positions = 5, size = 128;
-    const double theta = 500000.0;
-    const RopeScalingParameters scaling = {8.0, 1.0, 4.0, 8192.0};
-    GuardedBuffer<float> table(Shape{positions, size});
+struct RopeValue {
+    std::int64_t position, m;
+    float cosine, sine;
+};
+
+// Within an ulp of what PyTorch 1.13 computes as transformers does.
+void expect_rope_values(std::int64_t size, double theta, const RopeScalingParameters& scaling,
+                        const std::vector<RopeValue>& values) {
+    GuardedBuffer<float> table(Shape{8192, size});
     cpu_ops().rope_table(Runner(), table.view(), theta, scaling);
-    int kept = 0, between = 0, stretched = 0;
-    for (std::int64_t m = 0; m < size / 2; ++m) {
-        const double frequency = std::pow(theta, -2.0 * static_cast<double>(m) / 128.0);
-        const double wavelength = 2 * std::numbers::pi / frequency;
-        double expected = frequency;
-        if (wavelength > 8192.0) {
-            expected = frequency / 8;
-            ++stretched;
-        } else if (wavelength >= 2048.0) {
-            const double smooth = (8192.0 / wavelength - 1) / 3;
-            expected = frequency * ((1 - smooth) / 8 + smooth);
-            ++between;
-        } else {
-            ++kept;
-        }
-        for (std::int64_t t = 0; t < positions; ++t) {
-            EXPECT_NEAR(table[t * size + m], std::cos(static_cast<double>(t) * expected), 1e-7);
-            EXPECT_NEAR(table[t * size + size / 2 + m], std::sin(static_cast<double>(t) * expected), 1e-7);
-        }
+    for (const RopeValue& value : values) {
+        EXPECT_NEAR(table[value.position * size + value.m], value.cosine, 6e-8)
+            << value.position << " " << value.m;
+        EXPECT_NEAR(table[value.position * size + size / 2 + value.m], value.sine, 6e-8)
+            << value.position << " " << value.m;
     }
-    EXPECT_GT(kept, 0);
-    EXPECT_GT(between, 0);
-    EXPECT_GT(stretched, 0);
+}
+
+TEST(RopeTableTest, FarPositionsHaveTheAnglesOfPyTorch) {
+    expect_rope_values(64, 10000.0, {},
+                       {{1023, 0, 0.400068194f, -0.916485369f},
+                        {1023, 1, 0.829168797f, 0.558998287f},
+                        {1023, 7, -0.23773171f, -0.971330881f},
+                        {1000, 31, 0.991121769f, 0.132957265f}});
+}
+
+// Of 64 frequencies the first 29 are kept, those from the 35th on divided by 8, those between interpolated.
+TEST(RopeTableTest, StretchesLongWavelengthsAsLlama3) {
+    expect_rope_values(128, 500000.0, {8.0, 1.0, 4.0, 8192.0},
+                       {{8191, 0, -0.646390498f, -0.763006806f},
+                        {8191, 1, 0.977398813f, -0.211403862f},
+                        {8191, 20, -0.848267138f, -0.529568493f},
+                        {4097, 28, 0.830426455f, 0.55712831f},
+                        {8191, 30, 0.2392627f, -0.970954895f},
+                        {8191, 33, -0.836287737f, 0.548290789f},
+                        {8191, 63, 0.999996841f, 0.00251375465f}});
 }
 
 }  // namespace
