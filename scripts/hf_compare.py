@@ -17,7 +17,7 @@ import transformers  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
-SAMPLES, LENGTH = 4, 16
+SAMPLES = 4
 
 
 class Check:
@@ -26,7 +26,8 @@ class Check:
     def __init__(self, name, binary, folder):
         self.name, self.binary, self.folder = name, binary, folder
         self.model = tiny_models.make(name, seed=len(name))
-        self.tokens = tiny_models.tokens_of(name, SAMPLES, LENGTH, seed=len(name))
+        self.length = tiny_models.length_of(name)
+        self.tokens = tiny_models.tokens_of(name, SAMPLES, self.length, seed=len(name))
         self.faults = []
         self.figures = []
 
@@ -56,7 +57,7 @@ class Check:
         self.expect(what, ((ours - theirs).abs().max() / theirs.abs().max()).item(), 1e-5)
 
     def batch(self):
-        return self.tokens[:-1].view(SAMPLES, LENGTH), self.tokens[1:].view(SAMPLES, LENGTH)
+        return self.tokens[:-1].view(SAMPLES, self.length), self.tokens[1:].view(SAMPLES, self.length)
 
     def logits(self, model):
         with torch.no_grad():
@@ -98,7 +99,7 @@ class Check:
             model = file.read()
         with open(self.path("job.yaml"), "w", encoding="utf-8") as file:
             file.write("version: 1\n" + model +
-                       f"train: {{seq_len: {LENGTH}, micro_batch: 2, global_batch: {SAMPLES}, steps: 2, dtype: fp32}}\n"
+                       f"train: {{seq_len: {self.length}, micro_batch: 2, global_batch: {SAMPLES}, steps: 2, dtype: fp32}}\n"
                        "optimizer: {name: sgd, weight_decay: 0.0, clip_grad: 0.0}\nlr: {peak: 1.0, schedule: constant}\n"
                        'data: {train: [{path: tokens.bin}], format: raw16, split: "1,0,0"}\n'
                        "checkpoint: {every: 1}\nrun: {name: trained, dir: runs, device: cpu, threads: 1}\n")

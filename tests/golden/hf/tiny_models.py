@@ -30,7 +30,17 @@ MODELS = {  # name: (model class, config class, fields)
     "qwen3": (Qwen3ForCausalLM, Qwen3Config, {**BASE, "head_dim": 12, "tie_word_embeddings": True,
                                               "rope_parameters": default_rope(1000000.0)}),
     "qwen3_untied": (Qwen3ForCausalLM, Qwen3Config, {**BASE, "head_dim": 8, "rope_parameters": LLAMA3}),
+    # Far positions, and layers whose numbers have two digits.
+    "gpt2_long": (GPT2LMHeadModel, GPT2Config, {**GPT2, "n_positions": 1024, "n_layer": 12}),
+    "llama3_long": (LlamaForCausalLM, LlamaConfig, {**BASE, "num_hidden_layers": 12, "max_position_embeddings": 2048,
+                                                    "rope_parameters": {**LLAMA3, "rope_theta": 500000.0,
+                                                                        "original_max_position_embeddings": 1024}}),
 }
+
+
+def length_of(name):
+    """Tokens of a sample."""
+    return 1024 if name.endswith("_long") else 16
 
 
 def with_old_names(fields):
