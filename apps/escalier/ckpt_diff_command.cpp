@@ -74,6 +74,12 @@ void compare_moments(const OpenedTensors& a, const OpenedTensors& b, Findings& f
     }
 }
 
+// What is damaged is no state that a run was in.
+void verify(const OpenedTensors& opened) {
+    if (!opened.reader) return;
+    for (std::size_t i = 0; i < opened.reader->manifest().files.size(); ++i) opened.reader->verify_file(i);
+}
+
 // The largest first; at most `limit` of them, 0: all.
 void print_differing(std::vector<Differing> differing, std::int64_t limit) {
     if (differing.empty()) return;
@@ -97,6 +103,8 @@ void print_differing(std::vector<Differing> differing, std::int64_t limit) {
 
 int run_diff(const DiffArguments& arguments) {
     const OpenedTensors a = open_tensors(arguments.a), b = open_tensors(arguments.b);
+    verify(a);
+    verify(b);
     std::cout << "A  " << (a.note.empty() ? a.path : a.note) << "\nB  " << (b.note.empty() ? b.path : b.note)
               << '\n';
     Findings findings;

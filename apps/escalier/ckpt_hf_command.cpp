@@ -10,6 +10,7 @@
 #include "checkpoint/hf_export.h"
 #include "checkpoint/hf_import.h"
 #include "checkpoint/run_folder.h"
+#include "checkpoint/verify.h"
 #include "config/model_facts.h"
 #include "core/text.h"
 #include "data/tokenizer.h"
@@ -89,9 +90,7 @@ int run_export(const ExportArguments& arguments) {
         const train::FoundCheckpoint found = train::find_checkpoint(arguments.source);
         if (!found.note.empty()) std::cerr << "note: " << found.note << "\n";
         source = train::open_checkpoint(found.directory);
-        const auto& list = source.snapshot->manifest().files;
-        for (std::size_t i = 0; i < list.size(); ++i)
-            if (list[i].name.starts_with("weights-")) source.snapshot->verify_file(i);
+        checkpoint::verify_model(*source.snapshot);
         assets = source.snapshot->assets_directory();
     }
     checkpoint::PosixFiles files;

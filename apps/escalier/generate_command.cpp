@@ -69,7 +69,7 @@ train::ModelSource open_model(const GenerateArguments& arguments, comm::MpiEnv& 
     if (!found.note.empty()) std::cerr << "note: " << found.note << std::endl;
     comm::broadcast_text(found.directory, env.world(), "choice of the checkpoint");
     env.agree([&] { source = train::open_checkpoint(found.directory); });
-    checkpoint::verify_files(*source.snapshot, env);
+    checkpoint::verify_model(*source.snapshot, env);
     return source;
 }
 

@@ -117,14 +117,26 @@ class HuggingFace(unittest.TestCase):
         self.refused(USAGE, r"hf is there and not empty", "export-hf", "imported", "hf")
         self.refused(MISSING, r"nowhere", "export-hf", "nowhere", "out")
         self.refused(WRITE, r"cannot be made", "export-hf", "imported", "hf/config.json/out")
-        file = self.path("imported/step_00000000/weights-00000.safetensors")
-        with open(file, "r+b") as stream:
-            stream.seek(-1, os.SEEK_END)
-            last = stream.read(1)
-            stream.seek(-1, os.SEEK_END)
-            stream.write(bytes([last[0] ^ 1]))
-        self.refused(DATA, r"weights-00000\.safetensors", "export-hf", "imported", "out")
         self.assertFalse([name for name in os.listdir(self.case.folder) if re.match("out", name)])
+
+    def test_a_checkpoint_that_changed_is_not_exported(self):
+        self.fixture("gpt2")
+        with open(self.path("hf/tokenizer.json"), "w", encoding="utf-8") as file:
+            file.write('{"version": "1.0"}')
+        self.done("import-hf", "hf", "imported")
+        for name, old, new in (("weights-00000.safetensors", None, None),
+                               ("config.yaml", b"norm_eps: 1.0e-05", b"norm_eps: 1.0e-03"),
+                               ("hf/config.json", b'"eos_token_id": ', b'"eos_token_ie": '),
+                               ("hf/tokenizer.json", b"1.0", b"1.1")):
+            shutil.rmtree(self.path("damaged"), ignore_errors=True)
+            shutil.copytree(self.path("imported"), self.path("damaged"))
+            with open(self.path("damaged/step_00000000/" + name), "r+b") as stream:
+                content = stream.read()
+                stream.seek(0)
+                stream.write(content.replace(old, new) if old else content[:-1] + bytes([content[-1] ^ 1]))
+                self.assertTrue(old is None or old in content, content)
+            self.refused(DATA, re.escape(name) + r": its hash", "export-hf", "damaged", "out")
+        self.assertFalse(os.path.exists(self.path("out")))
 
 
 if __name__ == "__main__":

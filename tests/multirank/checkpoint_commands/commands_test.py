@@ -362,6 +362,11 @@ class Differences(CommandsTest):
         self.assertIn("exp_avg of all tensors is only in B\n", run.stdout)
         self.assertEqual(self.last_line(run), "38 tensors equal, 2 differ")
 
+    def test_what_is_damaged_is_not_compared(self):
+        self.change(self.step(6, "optim-00001.safetensors"), -3, 0x77)
+        run = self.escalier("ckpt", "diff", "copy/step_00000004", "copy", code=DATA_CORRUPT)
+        self.assertEqual(run.stderr.count("step_00000006/optim-00001.safetensors: its hash"), 1, run)
+
     def test_what_is_not_there(self):
         self.assertIn("gone", self.escalier("ckpt", "diff", "copy", "gone", code=INPUT_MISSING).stderr)
 
@@ -386,6 +391,12 @@ class Texts(CommandsTest):
         self.escalier("ckpt", "export-hf", "copy", "text_export")
         self.escalier("ckpt", "import-hf", "text_export", "text_import")
         self.assertEqual(self.text("--ckpt", "text_import", "--greedy").stdout, newest)
+
+    def test_moments_are_not_looked_at(self):
+        text = self.text("--ckpt", "copy", "--greedy").stdout
+        self.change(self.step(6, "optim-00001.safetensors"), -3, 0x77)
+        self.assertEqual(self.text("--ckpt", "copy", "--greedy").stdout, text)
+        self.escalier("ckpt", "export-hf", "copy", "moments_export")
 
     def test_the_newest_whole_one_is_taken_and_named(self):
         run = self.text("--ckpt", "copy", "--seed", "1")
