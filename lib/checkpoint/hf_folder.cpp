@@ -145,7 +145,8 @@ void HfFolder::check_equal(const std::string& table, const std::string& head) co
             "both, or remove the wrong one.");
     };
     if (a.shape != b.shape) conflict("are " + a.text() + " and " + b.text());
-    if (a.shape.size() != 2 || a.shape[1] == 0) return;  // check_is_model() refuses it
+    const std::vector<std::int64_t> of_model = {model_.vocab_size, model_.hidden_size};
+    if (a.shape != of_model) return;  // check_is_model() refuses it
     std::vector<float> row_a(static_cast<std::size_t>(a.shape[1])), row_b(row_a.size());
     for (std::int64_t row = 0; row < a.shape[0]; ++row) {
         const model::Box box{{row, 0}, {1, a.shape[1]}};

@@ -139,6 +139,17 @@ TEST_F(HfFolderTest, TiedHead) {
     add_tensor("lm_head.weight", {96, 32}, table.substr(128));
     expect_refused({"transformer.wte.weight", "lm_head.weight", "[96, 32]"});
 
+    // Rows that no model has, in a header of a few hundred bytes: none is ever held.
+    use("gpt2");
+    edit_header([](json& header) {
+        header["other"] = header["transformer.wte.weight"];
+        const std::uint64_t begin = header["other"]["data_offsets"][0];
+        header["transformer.wte.weight"] = {
+            {"dtype", "F32"}, {"shape", {0, std::int64_t{1} << 60}}, {"data_offsets", {begin, begin}}};
+        header["lm_head.weight"] = header["transformer.wte.weight"];
+    });
+    expect_refused({"transformer.wte.weight", "[0, 1152921504606846976]"});
+
     // The head's name alone.
     use("gpt2");
     edit_header([](json& header) {
