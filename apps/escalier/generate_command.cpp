@@ -12,6 +12,8 @@
 #include "collective.h"
 #include "comm/broadcast_text.h"
 #include "comm/mpi_env.h"
+#include "config/fields.h"
+#include "core/text.h"
 #include "number_options.h"
 #include "train/generator.h"
 #include "train/model_source.h"
@@ -32,6 +34,7 @@ struct GenerateArguments {
     std::string tokenizer;
     std::int64_t tokens = 200;
     std::int32_t stop_id = -1;
+    std::int64_t context = 0;  // 0: what the model is made for
     std::int64_t tp = 1, pp = 1;
     std::string device = "cpu";
     int threads = 0;
@@ -71,6 +74,28 @@ train::ModelSource open_model(const GenerateArguments& arguments, comm::MpiEnv& 
     env.agree([&] { source = train::open_checkpoint(found.directory); });
     checkpoint::verify_model(*source.snapshot, env);
     return source;
+}
+
+// How many tokens of the text a pass may see.
+std::int64_t context_of(const GenerateArguments& arguments, const train::ModelSource& source) {
+    const std::int64_t positions = source.about.model.max_positions;  // 0: rotary, and not said
+    if (positions > 0 && arguments.context > positions)
+        throw ConfigError("--context: found " + std::to_string(arguments.context) + ", but " + source.path +
+                          " is of a model with " + std::to_string(positions) +
+                          " positions (model.max_positions); give at most so many");
+    if (arguments.context > 0) return arguments.context;
+    return positions > 0 ? positions : source.about.seq_len;
+}
+
+// What of a text is not seen, on rank 0.
+void note_unseen(const train::ModelSource& source, std::int64_t context, const std::string& text) {
+    const std::int64_t positions = source.about.model.max_positions;
+    std::cerr << "note: " << text << " the context of " << grouped(context) << " tokens, and only the last "
+              << grouped(context) << " are seen"
+              << (positions == 0        ? "; --context N sees more"
+                  : context < positions ? "; --context N sees up to " + grouped(positions)
+                                        : std::string(", which are all the positions of the model"))
+              << std::endl;
 }
 
 // Of Hugging Face's making.
@@ -188,16 +213,26 @@ int run(const GenerateArguments& arguments) {
         options.sampling = arguments.sampling;
         if (arguments.greedy) options.sampling.temperature = 0;
         Text text = begin_text(arguments, source, env, options);
+        std::int64_t context = 0;
+        env.agree([&] { context = context_of(arguments, source); });
+        const auto prompt = static_cast<std::int64_t>(text.ids.size());
+        const bool notes = env.world().rank() == 0 && options.tokens > 0;
+        if (notes && prompt > context)
+            note_unseen(source, context, "the prompt of " + grouped(prompt) + " tokens is longer than");
         config::RunConfig run_config;
         if (arguments.threads > 0) run_config.threads = arguments.threads;
-        train::Inference inference(source.about.model,
-                                   {arguments.tp, arguments.pp,
-                                    train::generation_window(static_cast<std::int64_t>(text.ids.size()),
-                                                             options.tokens, source.about.seq_len),
-                                    arguments.device, train::compute_threads(run_config, env.place())},
-                                   env, env.world());
+        train::Inference inference(
+            source.about.model,
+            {arguments.tp, arguments.pp, train::generation_window(prompt, options.tokens, context),
+             arguments.device, train::compute_threads(run_config, env.place())},
+            env, env.world());
         inference.load(source.weights());
         print_text(arguments, text, inference, options);
+        const auto length = static_cast<std::int64_t>(text.ids.size());
+        const std::int64_t seen =
+            length == prompt + options.tokens ? length - 1 : length;  // by the last pass
+        if (notes && prompt <= context && seen > context)
+            note_unseen(source, context, "the text grew to " + grouped(length) + " tokens, beyond");
         return 0;
     });
 }
@@ -214,6 +249,12 @@ void add_text_options(CLI::App& command, GenerateArguments& arguments) {
     command.add_option("--tokens", arguments.tokens, "At most so many tokens are added")
         ->check(whole_number(0))
         ->capture_default_str();
+    command
+        .add_option(
+            "--context", arguments.context,
+            "At most so many tokens of the text are seen at once, which bounds the memory; default: as "
+            "many as the model has positions")
+        ->check(whole_number(1, config::most_sequence));
     command
         .add_option("--stop-id", arguments.stop_id,
                     "This id ends the text; default: the tokenizer's end of document")

@@ -29,7 +29,8 @@ HfConfig parse_hf_config(const std::string& text, const std::string& path,
                          const std::set<std::string>& ignored = {});
 
 // The text of a config.json that transformers 4 and 5 read. dtype: "float32", "bfloat16" or "float16" of the
-// weights. seq_len: of training, the context where the import named none. imported: the text of the
+// weights. seq_len: of training, the context where neither the model
+// nor the import names one. imported: the text of the
 // config.json that the model came from, for token ids and the like; empty: none. Throws DataError for a model
 // that is of no family.
 std::string hf_config_text(const config::ModelConfig& model, const std::string& dtype, std::int64_t seq_len,

@@ -7,6 +7,7 @@
 #include "checkpoint/hf_rope.h"
 #include "checkpoint/strict_json.h"
 #include "config/dump.h"
+#include "config/fields.h"
 #include "config/validate.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -160,6 +161,7 @@ class ConfigReader {
         model.qkv_bias = family_->model_type == "qwen2";
         model.qk_norm = qwen3;
         config_.max_positions = whole("max_position_embeddings", llama ? 2048 : 32768);
+        model.max_positions = std::min(config_.max_positions, config::most_sequence);
         for (const char* key : hf_rope_keys) find(key);
         model.rope = read_hf_rope(root_, path_, config_.max_positions);
         if (!llama) sliding_window();

@@ -43,6 +43,15 @@ void write_gpt2(const config::ModelConfig& model, ordered_json& root) {
     root["scale_attn_weights"] = true;
 }
 
+// The longest text that a model of rotary positions is made for, in tokens.
+std::int64_t positions_of(const config::ModelConfig& model, std::int64_t seq_len) {
+    if (model.max_positions > 0) return model.max_positions;
+    const auto& scaling = model.rope.scaling;
+    if (!scaling) return seq_len;
+    const double stretched = scaling->factor * static_cast<double>(scaling->original_max_positions);
+    return std::max(seq_len, static_cast<std::int64_t>(std::ceil(stretched)));
+}
+
 void write_llama(const config::ModelConfig& model, const std::string& type, std::int64_t seq_len,
                  ordered_json& root) {
     root["hidden_size"] = model.hidden_size;
@@ -54,12 +63,7 @@ void write_llama(const config::ModelConfig& model, const std::string& type, std:
         root["head_dim"] = model.head_dim;
     root["hidden_act"] = "silu";
     root["rms_norm_eps"] = model.norm_eps;
-    root["max_position_embeddings"] = seq_len;
-    if (model.rope.scaling)
-        root["max_position_embeddings"] = std::max(
-            seq_len, static_cast<std::int64_t>(
-                         std::ceil(model.rope.scaling->factor *
-                                   static_cast<double>(model.rope.scaling->original_max_positions))));
+    root["max_position_embeddings"] = positions_of(model, seq_len);
     write_hf_rope(model.rope, root);
     root["attention_dropout"] = 0.0;
     if (type != "qwen2") root["attention_bias"] = false;
@@ -69,8 +73,9 @@ void write_llama(const config::ModelConfig& model, const std::string& type, std:
         root["use_sliding_window"] = false;
 }
 
-// What the model's function does not hang on, from the config.json it came with.
-void carry(const std::string& imported, bool gpt2, ordered_json& root) {
+// What the model's function does not hang on, from the config.json it came with. unsaid: the model does not
+// say how long a text it is made for.
+void carry(const std::string& imported, bool unsaid, ordered_json& root) {
     root["initializer_range"] = 0.02;
     root["bos_token_id"] = nullptr;
     root["eos_token_id"] = nullptr;
@@ -85,9 +90,9 @@ void carry(const std::string& imported, bool gpt2, ordered_json& root) {
     }
     for (const char* key : {"initializer_range", "bos_token_id", "eos_token_id", "pad_token_id", "use_cache"})
         if (from.contains(key)) root[key] = from[key];
-    // A shorter context than that of the training would be wrong.
+    // Where the job said nothing of it.
     const char* length = "max_position_embeddings";
-    if (!gpt2 && from.contains(length) && from[length].is_number_integer())
+    if (unsaid && from.contains(length) && from[length].is_number_integer())
         root[length] = std::max(root[length].get<std::int64_t>(), from[length].get<std::int64_t>());
 }
 
@@ -107,7 +112,7 @@ std::string hf_config_text(const config::ModelConfig& model, const std::string& 
     else
         write_llama(whole, family.model_type, seq_len, root);
     root["tie_word_embeddings"] = whole.tie_embeddings;
-    carry(imported, gpt2, root);
+    carry(imported, whole.max_positions == 0, root);
     root["torch_dtype"] = dtype;
     return root.dump(2) + "\n";
 }

@@ -110,7 +110,8 @@ void fields(FieldTable& f, ModelConfig& c) {
       "width inside the MLP; auto: 4 x hidden_size (gpt2), needed for llama");
     f("vocab_size", count(c.vocab_size, 2, most_vocab), "token ids; padded inside to a multiple of 128 x tp");
     f("max_positions", count_or_auto(c.max_positions, most_sequence),
-      "rows of the table of learned positions (gpt2); auto: train.seq_len");
+      "tokens of the longest text that the model is made for; auto: train.seq_len, the rows of the table of "
+      "learned positions (gpt2), or not said (llama)");
     f("tie_embeddings", yes_no(c.tie_embeddings), "the output head is the token embedding");
     f("qkv_bias", yes_no(c.qkv_bias), "biases on query, key and value (llama; Qwen2 has them)");
     f("qk_norm", yes_no(c.qk_norm), "RMSNorm over each query and key head (llama; Qwen3 has it)");

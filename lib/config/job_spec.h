@@ -60,7 +60,7 @@ struct ModelConfig {
     std::int64_t head_dim = 0;       // auto: hidden_size / num_heads
     std::int64_t ffn_size = 0;       // auto: 4 * hidden_size (gpt2)
     std::int64_t vocab_size = 0;     // logical; padded inside to a multiple of 128 * tp
-    std::int64_t max_positions = 0;  // gpt2 only; auto: train.seq_len
+    std::int64_t max_positions = 0;  // auto: train.seq_len (gpt2), unbounded (llama)
     bool tie_embeddings = true;
     bool qkv_bias = false;  // llama only (Qwen2); gpt2 always has biases
     bool qk_norm = false;   // llama only (Qwen3)

@@ -12,7 +12,8 @@
 
 namespace escalier::config {
 
-// Fills num_kv_heads, head_dim, ffn_size and max_positions where they are auto (0). seq_len as resolved.
+// Fills num_kv_heads, head_dim, and of gpt2 ffn_size and max_positions, where they are auto (0). seq_len as
+// resolved.
 ModelConfig resolved_model(ModelConfig model, std::int64_t seq_len);
 
 // The vocabulary that is computed with: a multiple of 128 * tp.

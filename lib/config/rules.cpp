@@ -40,12 +40,14 @@ class Validator : RuleBook {
 
  private:
     void lengths() {
-        const std::int64_t rows = spec_.model.arch == Arch::gpt2 ? spec_.model.max_positions : 0;
+        const std::int64_t most = spec_.model.max_positions;  // 0: not said
         TrainConfig& train = spec_.train;
-        if (train.seq_len == 0) train.seq_len = rows > 0 ? std::min<std::int64_t>(256, rows) : 256;
-        require(rows == 0 || train.seq_len <= rows, {"train.seq_len", "model.max_positions"},
-                text(train.seq_len) + " is more than model.max_positions " + text(rows) +
-                    ", the rows of the table of learned positions; shorten the one or raise the other");
+        if (train.seq_len == 0) train.seq_len = most > 0 ? std::min<std::int64_t>(256, most) : 256;
+        require(most == 0 || train.seq_len <= most, {"train.seq_len", "model.max_positions"},
+                text(train.seq_len) + " is more than model.max_positions " + text(most) +
+                    (spec_.model.arch == Arch::gpt2 ? ", the rows of the table of learned positions"
+                                                    : ", the longest text that the model is made for") +
+                    "; shorten the one or raise the other");
     }
 
     void model() {
@@ -63,14 +65,10 @@ class Validator : RuleBook {
         needed(m.hidden_size, "model.hidden_size");
         needed(m.num_heads, "model.num_heads");
         needed(m.vocab_size, "model.vocab_size");
-        if (m.arch == Arch::llama) {
+        if (m.arch == Arch::llama)
             needed(m.ffn_size, "model.ffn_size");
-            require(
-                m.max_positions == 0, {"model.max_positions", "model.arch"},
-                "found " + text(m.max_positions) + ", but arch llama has no table of positions; remove it");
-        } else {
+        else
             gpt2_only();
-        }
         if (m.head_dim == 0 && m.num_heads > 0)
             require(m.hidden_size % m.num_heads == 0,
                     {"model.hidden_size", "model.num_heads", "model.head_dim"},

@@ -1,14 +1,15 @@
 #include "train/generator.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace escalier::train {
 
 std::int64_t generation_window(std::int64_t prompt, std::int64_t tokens, std::int64_t longest) {
     const std::int64_t needed = std::max<std::int64_t>(1, prompt) + std::max<std::int64_t>(0, tokens - 1);
-    std::int64_t window = 1;
-    while (window < needed && window < longest) window *= 2;
-    return std::min(window, longest);
+    constexpr std::int64_t step = 1024;
+    if (needed > step) return std::min((std::min(needed, longest) + step - 1) / step * step, longest);
+    return std::min(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(needed))), longest);
 }
 
 void generate(Inference& inference, std::vector<std::int32_t>& ids, const GenerateOptions& options,

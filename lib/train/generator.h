@@ -18,8 +18,8 @@ struct GenerateOptions {
 };
 
 // How many tokens a forward pass must compute with to continue a prompt: what the text needs, up to
-// `longest`. A power of two where that is less, so that texts of about the same length come from the very
-// same computation.
+// `longest`. Rounded up where that is less, to a power of two or, beyond 1024, to a multiple of that, so that
+// texts of about the same length come from the very same computation.
 std::int64_t generation_window(std::int64_t prompt, std::int64_t tokens, std::int64_t longest);
 
 // Appends tokens to `ids`, each reported as it comes. Collective: everything is the same on all ranks, the

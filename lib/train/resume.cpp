@@ -130,7 +130,7 @@ bool is_beside_the_point(const std::string& key) {
 
 bool is_of_the_model(const std::string& key, config::Arch arch) {
     if (key == "model.dropout") return false;                                       // of training
-    if (key == "model.max_positions" && arch == config::Arch::llama) return false;  // no table of them
+    if (key == "model.max_positions" && arch == config::Arch::llama) return false;  // changes no tensor
     return starts_with(key, "model.");
 }
 

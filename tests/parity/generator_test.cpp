@@ -233,7 +233,7 @@ TEST(Generator, AGridThatTheModelDoesNotGoOnIsRefused) {
     }
 }
 
-TEST(GenerationWindow, IsWhatTheTextNeedsAndNoMoreThanTheModelWasTrainedWith) {
+TEST(GenerationWindow, IsWhatTheTextNeedsAndNoMoreThanTheLongest) {
     EXPECT_EQ(generation_window(1, 0, 256), 1);
     EXPECT_EQ(generation_window(1, 1, 256), 1);
     EXPECT_EQ(generation_window(1, 2, 256), 2);
@@ -243,6 +243,12 @@ TEST(GenerationWindow, IsWhatTheTextNeedsAndNoMoreThanTheModelWasTrainedWith) {
     EXPECT_EQ(generation_window(300, 1, 256), 256);
     EXPECT_EQ(generation_window(90, 1, 100), 100);  // no power of two
     EXPECT_EQ(generation_window(5, 9000000000000, 1), 1);
+    EXPECT_EQ(generation_window(5, 9000000000000, 1 << 24), 1 << 24);
+    EXPECT_EQ(generation_window(1000, 25, 131072), 1024);
+    EXPECT_EQ(generation_window(1000, 26, 131072), 2048);
+    EXPECT_EQ(generation_window(3000, 201, 131072), 4096);
+    EXPECT_EQ(generation_window(4000, 200, 131072), 5120);
+    EXPECT_EQ(generation_window(4000, 200, 4100), 4100);
 }
 
 TEST(ModelSource, AWeightFileWithoutDescriptionIsRefusedByName) {

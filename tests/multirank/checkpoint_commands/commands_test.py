@@ -392,6 +392,42 @@ class Texts(CommandsTest):
         self.escalier("ckpt", "import-hf", "text_export", "text_import")
         self.assertEqual(self.text("--ckpt", "text_import", "--greedy").stdout, newest)
 
+    def test_what_is_not_seen_of_a_text_is_said(self):
+        """Trained with sequences of 16, no positions said."""
+        prompt = ",".join(str(token % 64) for token in range(21))
+        def greedy(count, *arguments, weights="copy", code=0):
+            return self.escalier("generate", "--ckpt", weights, "--prompt-ids", prompt, "--tokens", str(count), "--greedy",
+                                 *arguments, code=code)
+        run = greedy(1)
+        self.assertEqual(run.stderr.count("the prompt of 21 tokens is longer than the context of 16 tokens, and only the last 16 "
+                                          "are seen; --context N sees more"), 1, run)
+        self.assertEqual(run.stdout, greedy(1, "--context", "16").stdout)
+        whole = greedy(12, "--context", "32")
+        self.assertNotIn("are seen", whole.stderr)
+        run = greedy(13, "--context", "32")
+        self.assertEqual(run.stderr.count("the text grew to 34 tokens, beyond the context of 32 tokens"), 1, run)
+        self.assertTrue(run.stdout.startswith(whole.stdout.strip()), (run, whole))
+        self.assertEqual(greedy(12, "--context", "1000000").stdout, whole.stdout)
+
+        # What an import says of its positions holds for it, and for what is trained on it.
+        self.escalier("ckpt", "export-hf", "copy", "seen_export")
+        config = self.case.path("seen_export/config.json")
+        with open(config, encoding="utf-8") as file:
+            facts = json.load(file)
+        self.assertEqual(facts["max_position_embeddings"], 16)
+        facts["max_position_embeddings"] = 24
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump(facts, file)
+        self.escalier("ckpt", "import-hf", "seen_export", "seen_import")
+        with open(self.case.path("seen_import/model.yaml"), encoding="utf-8") as file:
+            self.assertIn("max_positions: 24\n", file.read())
+        run = greedy(12, weights="seen_import")
+        self.assertEqual(run.stderr.count("beyond the context of 24 tokens, and only the last 24 are seen, which are all the "
+                                          "positions of the model"), 1, run)
+        self.assertNotIn("are seen", greedy(4, weights="seen_import").stderr)
+        run = greedy(1, "--context", "25", weights="seen_import", code=USAGE)
+        self.assertEqual(run.stderr.count("--context: found 25, but seen_import/step_00000000 is of a model with 24 positions"), 1)
+
     def test_moments_are_not_looked_at(self):
         text = self.text("--ckpt", "copy", "--greedy").stdout
         self.change(self.step(6, "optim-00001.safetensors"), -3, 0x77)

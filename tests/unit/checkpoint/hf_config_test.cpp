@@ -358,9 +358,22 @@ TEST(HfConfig, WhatIsWrittenReadsBack) {
     }
 }
 
-TEST(HfConfig, TheContextIsTheLongest) {
+TEST(HfConfig, TheContextIsTheModels) {
+    const config::ModelConfig model = model_of(llama());
+    EXPECT_EQ(model.max_positions, 128);
+    EXPECT_EQ(json::parse(hf_config_text(model, "float32", 64, ""))["max_position_embeddings"], 128);
+    config::ModelConfig shorter = model;
+    shorter.max_positions = 96;
+    EXPECT_EQ(json::parse(hf_config_text(shorter, "float32", 64, llama().dump()))["max_position_embeddings"],
+              96);
+    EXPECT_EQ(model_of(with(llama(), "max_position_embeddings", 2147483647)).max_positions, 1 << 24);
+}
+
+TEST(HfConfig, TheContextOfAModelThatDoesNotSayIsTheLongest) {
     const auto length = [](const json& root, std::int64_t seq_len, const std::string& imported) {
-        const json written = json::parse(hf_config_text(model_of(root), "float32", seq_len, imported));
+        config::ModelConfig model = model_of(root);
+        model.max_positions = 0;
+        const json written = json::parse(hf_config_text(model, "float32", seq_len, imported));
         return written["max_position_embeddings"].get<std::int64_t>();
     };
     EXPECT_EQ(length(llama(), 64, ""), 64);

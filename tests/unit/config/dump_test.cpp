@@ -140,14 +140,9 @@ TEST(Dump, EveryKeyComesBackFromFileAndFromSet) {
 
 TEST(Dump, EveryKeyChangedAtOnceSurvivesResolving) {
     Sets sets;
-    for (const auto& [path, value] : changed)
-        if (path != "model.max_positions") sets.push_back(path + "=" + value);  // gpt2 only
-    sets.push_back("model.max_positions=auto");
+    for (const auto& [path, value] : changed) sets.push_back(path + "=" + value);
     const JobSpec spec = resolved("version: 1\n", 24, sets);
-    for (const auto& [path, value] : changed)
-        if (path != "model.max_positions") {
-            EXPECT_EQ(value_in(spec, path), value) << path;
-        }
+    for (const auto& [path, value] : changed) EXPECT_EQ(value_in(spec, path), value) << path;
 }
 
 TEST(Dump, ResolvedSpecsReadBackTheSame) {
