@@ -79,7 +79,7 @@ HfImportResult import_hf(const std::string& directory, const std::string& run_di
         throw ConfigError(
             run_directory +
             " is there and not empty; an import starts a run folder of its own. Give a new name.");
-    fs::create_directories(run_directory, error);
+    const bool made = fs::create_directories(run_directory, error);
     if (error)
         throw IoError::write(run_directory + ": cannot be made: " + error.message() +
                              ". Choose another path.");
@@ -97,8 +97,13 @@ HfImportResult import_hf(const std::string& directory, const std::string& run_di
         }
     facts.assets_directory = directory;
     facts.asset_names = result.assets;
-    result.step_directory = write_checkpoint(run_directory, weights, facts, files);
-    write_file(files, run_directory + "/model.yaml", model_section(spec.model));
+    try {
+        result.step_directory = write_checkpoint(run_directory, weights, facts, files);
+        write_file(files, run_directory + "/model.yaml", model_section(spec.model));
+    } catch (const Error&) {
+        if (made) fs::remove(run_directory, error);  // where nothing is in it
+        throw;
+    }
     result.model = spec.model;
     result.seq_len = spec.train.seq_len;
     result.max_positions = config.max_positions;

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "checkpoint/run_folder.h"
+#include "checkpoint/tensor_blocks.h"
 #include "checkpoint/trash.h"
 #include "checkpoint/write_share.h"
 #include "core/error.h"
@@ -28,6 +29,17 @@ model::Box box_of(const std::vector<std::int64_t>& shape) {
     return {{0, 0}, {shape[0], shape[1]}};
 }
 
+// A save speaks of the run that made the numbers; here they came from outside.
+[[noreturn]] void refuse_not_finite(const TensorSource& weights) {
+    try {
+        for (const auto& [name, info] : weights.tensors()) require_finite(weights, name, "tensor");
+    } catch (const DataError& error) {
+        throw DataError(std::string(error.what()) +
+                        "; only finite weights can be trained on. Fetch or write the file anew.");
+    }
+    throw DataError(weights.path() + ": changed while it was read. Start again.");
+}
+
 }  // namespace
 
 std::string write_checkpoint(const std::string& run_directory, const TensorSource& weights,
@@ -49,12 +61,13 @@ std::string write_checkpoint(const std::string& run_directory, const TensorSourc
         fill_manifest(manifest, {share}, {write_share(files, unfinished, 0, share, values, cancel)});
         const std::optional<std::string> replaced = commit(files, run_directory, facts, manifest);
         if (replaced) empty_trash(files, {*replaced});  // the next start does what it could not
-    } catch (const Error&) {
+    } catch (const Error& error) {
         try {
             if (std::filesystem::exists(unfinished)) remove_tree(files, unfinished);
         } catch (const IoError&) {
             // The first failure is the one to tell; the next start removes what is left.
         }
+        if (dynamic_cast<const NumericError*>(&error)) refuse_not_finite(weights);
         throw;
     }
     return run_directory + "/" + step_directory_name(facts.run.step);

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import unittest
@@ -108,6 +109,18 @@ class HuggingFace(unittest.TestCase):
         self.refused(DATA, r"Git LFS pointer", "import-hf", "hf", "other")
         self.fixture("gpt2")
         self.refused(WRITE, r"cannot be made", "import-hf", "hf", "hf/config.json/run")
+
+    def test_weights_that_are_not_finite_are_not_imported(self):
+        self.fixture("llama")
+        shard = self.path("hf/model-00001-of-00003.safetensors")
+        with open(shard, "r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(struct.pack("<f", float("nan")))
+        self.refused(DATA, r"hf: tensor '[a-z0-9_.]+' has -?nan at \[\d+(, \d+)?\]", "import-hf", "hf", "imported")
+        self.assertFalse(os.path.exists(self.path("imported")))
+        os.makedirs(self.path("imported"))
+        self.refused(DATA, r"has -?nan at", "import-hf", "hf", "imported")
+        self.assertEqual(os.listdir(self.path("imported")), [])
 
     def test_refused_exports(self):
         self.fixture("gpt2")
