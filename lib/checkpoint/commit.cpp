@@ -119,11 +119,15 @@ std::optional<std::string> commit(FileLayer& files, const std::string& run_direc
     const std::optional<std::string> replaced = take_name(files, run_directory, facts.run.step);
     files.sync_directory(run_directory);
 
+    turn_latest(files, run_directory, facts.run.step);
+    return replaced;
+}
+
+void turn_latest(FileLayer& files, const std::string& run_directory, std::int64_t step) {
     const std::string latest = run_directory + "/" + latest_name;
-    write_file(files, latest + ".tmp", step_directory_name(facts.run.step) + "\n");
+    write_file(files, latest + ".tmp", step_directory_name(step) + "\n");
     files.rename(latest + ".tmp", latest);
     files.sync_directory(run_directory);
-    return replaced;
 }
 
 }  // namespace escalier::checkpoint

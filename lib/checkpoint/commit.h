@@ -32,4 +32,7 @@ void remove_leftovers(FileLayer& files, const std::string& run_directory);
 std::optional<std::string> commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
                                   const Manifest& manifest);
 
+// Makes `latest` name the checkpoint of that step, which is there; durable on return.
+void turn_latest(FileLayer& files, const std::string& run_directory, std::int64_t step);
+
 }  // namespace escalier::checkpoint
