@@ -20,7 +20,7 @@ namespace {
 struct TrainArguments {
     std::string job;
     std::vector<std::string> overrides;
-    std::optional<std::string> resume;  // none: as the job spec says
+    std::optional<std::string> resume;  // nothing: as the job spec says
     train::TrainOptions options;
 };
 
@@ -29,8 +29,11 @@ config::Job load(const TrainArguments& arguments, std::int64_t ranks) {
                                             config::process_environment(), train::schedule_rules());
     config::require_data(job.spec);
     job.spec.sweep = {};  // of this job and others; a run is one of them
-    if (arguments.resume) job.spec.checkpoint.resume = *arguments.resume;
-    if (job.spec.checkpoint.resume.empty())
+    std::string& resume = job.spec.checkpoint.resume;
+    const bool names = resume != "none" && !resume.empty();
+    // A checkpoint that the job names stands behind `--resume auto`.
+    if (arguments.resume && !(arguments.resume == "auto" && names)) resume = *arguments.resume;
+    if (resume.empty())
         throw ConfigError(
             "checkpoint.resume (--resume): found nothing, wanted auto, none, a run folder or one of its step "
             "folders");
@@ -41,6 +44,7 @@ int run(const TrainArguments& arguments) {
     train::StopRequest stop;
     train::TrainOptions options = arguments.options;
     options.stop = &stop;
+    options.own_run_first = arguments.resume == "auto";
     comm::MpiEnv env(nullptr, nullptr);
     return run_collective(env, [&] {
         const config::JobSpec spec =
@@ -56,10 +60,10 @@ void add_train_command(CLI::App& app, std::function<int()>& action) {
     CLI::App* command = app.add_subcommand("train", "Train a model: mpirun -n N escalier train JOB");
     command->add_option("job", arguments->job, "Job spec (YAML)")->required();
     command->add_option("--set", arguments->overrides, "Override a key: --set train.steps=10 (YAML value)");
-    command->add_option(
-        "--resume", arguments->resume,
-        "auto: the newest checkpoint of this run, if there is one; none; or a run folder or one "
-        "of its step folders (checkpoint.resume)");
+    command->add_option("--resume", arguments->resume,
+                        "auto: the newest checkpoint of this run, if there is one, else as checkpoint.resume "
+                        "says; none; or a "
+                        "run folder or one of its step folders (checkpoint.resume)");
     command->add_option("--save-weights", arguments->options.save_weights,
                         "Write the weights to this safetensors file after the last step");
     command->add_flag("--dry-run", arguments->options.dry_run,

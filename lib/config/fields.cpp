@@ -225,8 +225,7 @@ void fields(FieldTable& f, CheckpointConfig& c) {
     f("async", yes_no(c.async), "training goes on while a checkpoint is written, from a copy in host memory");
     f("resume", text(c.resume),
       "none; auto: the newest whole checkpoint of run.dir/run.name, if there is one; or a run folder or one "
-      "of "
-      "its step folders");
+      "of its step folders, which --resume auto takes as long as the run has no checkpoint of its own");
 }
 
 void fields(FieldTable& f, TraceConfig& c) {

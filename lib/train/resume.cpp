@@ -2,115 +2,13 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-#include <filesystem>
-
-#include "checkpoint/run_folder.h"
 #include "config/dump.h"
 #include "config/load.h"
 #include "core/error.h"
 
 namespace escalier::train {
 
-namespace fs = std::filesystem;
-
 namespace {
-
-std::string steps_in(const std::string& run_directory) {
-    std::string steps;
-    for (const checkpoint::CheckpointEntry& entry : checkpoint::list_checkpoints(run_directory))
-        if (entry.fault.empty()) steps += (steps.empty() ? "" : ", ") + std::to_string(entry.step);
-    return steps.empty() ? "there is no whole checkpoint in " + run_directory
-                         : run_directory + " has steps " + steps;
-}
-
-// NAME or NAME-2, NAME-3, … in run.dir
-bool is_own_folder(const fs::path& folder, const config::RunConfig& run) {
-    std::error_code error;
-    if (!fs::equivalent(folder.parent_path().empty() ? "." : folder.parent_path(), run.dir, error))
-        return false;
-    const std::string name = folder.filename().string();
-    if (name == run.name) return true;
-    return name.size() > run.name.size() + 1 && name.compare(0, run.name.size() + 1, run.name + "-") == 0 &&
-           std::all_of(name.begin() + static_cast<std::ptrdiff_t>(run.name.size()) + 1, name.end(),
-                       [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// A folder as it was given, without a slash at the end. What leads up is followed through links, not by text.
-fs::path folder_of(const std::string& asked) {
-    fs::path path(asked);
-    if (!path.has_filename()) path = path.parent_path();
-    std::error_code error;
-    if (path.filename() == "." || path.filename() == "..") return fs::canonical(path, error);
-    return path;
-}
-
-void use_newest(const std::string& run_directory, const std::vector<std::string>& unusable,
-                StartPoint& start) {
-    const checkpoint::Choice choice = checkpoint::newest_checkpoint(run_directory, unusable);
-    for (const std::string& warning : choice.warnings) start.notes.push_back("warning: " + warning);
-    start.checkpoint = choice.directory;
-    if (!choice.directory.empty())
-        start.notes.push_back("resume    from " + choice.directory + ", " + choice.reason);
-}
-
-// Checkpoints are there, but not one that could be used: to begin anew would hide that.
-void refuse_damaged(const std::string& run_directory) {
-    const std::vector<checkpoint::CheckpointEntry> entries = checkpoint::list_checkpoints(run_directory);
-    if (entries.empty()) return;
-    throw DataError("no checkpoint in " + run_directory + " is whole; of the newest, " +
-                    entries.back().directory + ": " +
-                    (entries.back().fault.empty() ? "its contents are damaged." : entries.back().fault) +
-                    " Move the folder away to start anew, or name another with --resume.");
-}
-
-StartPoint start_auto(const config::RunConfig& run, const std::vector<std::string>& unusable) {
-    StartPoint start;
-    const std::string folder = (fs::path(run.dir) / run.name).string();
-    if (!fs::is_directory(folder)) {
-        start.notes.push_back("resume    auto: there is no run in " + folder + " yet; this one starts it");
-        return start;
-    }
-    start.run_directory = folder;
-    use_newest(folder, unusable, start);
-    if (!start.checkpoint.empty()) return start;
-    refuse_damaged(folder);
-    start.notes.push_back("resume    auto: " + folder +
-                          " has no checkpoint yet; this run starts from initial weights there");
-    return start;
-}
-
-StartPoint start_from(const std::string& asked, const config::RunConfig& run,
-                      const std::vector<std::string>& unusable) {
-    StartPoint start;
-    const fs::path path = folder_of(asked);
-    const std::optional<std::int64_t> step = checkpoint::step_of_directory(path.filename().string());
-    const fs::path folder = step ? (path.has_parent_path() ? path.parent_path() : fs::path(".")) : path;
-    if (!fs::is_directory(path))
-        throw IoError::read("checkpoint.resume: there is no folder " + asked + "; " +
-                            (fs::is_directory(folder)
-                                 ? steps_in(folder.string())
-                                 : "give a run folder, one of its step folders, auto or none") +
-                            ".");
-    if (step) {
-        start.checkpoint = path.string();
-        start.notes.push_back("resume    from " + start.checkpoint + ", as asked");
-    } else {
-        use_newest(path.string(), unusable, start);
-        if (start.checkpoint.empty()) refuse_damaged(path.string());
-        if (start.checkpoint.empty())
-            throw IoError::read("checkpoint.resume: there is no checkpoint in " + asked +
-                                "; give a run folder that has one, auto or none.");
-    }
-    if (is_own_folder(folder, run)) start.run_directory = folder.string();
-    for (const checkpoint::CheckpointEntry& entry : checkpoint::list_checkpoints(folder.string()))
-        if (step && !start.run_directory.empty() && entry.step > *step) {
-            start.notes.push_back("note: " + entry.directory +
-                                  " and later ones stay until this run comes to their steps");
-            break;
-        }
-    return start;
-}
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
     return fmt::format("[{}]", fmt::join(shape, ", "));
@@ -152,16 +50,6 @@ std::vector<Difference> differences(config::JobSpec there, config::JobSpec here)
 }
 
 }  // namespace
-
-StartPoint choose_start(const config::JobSpec& spec, const std::vector<std::string>& unusable) {
-    if (spec.checkpoint.resume == "none") return {};
-    if (spec.checkpoint.resume == "auto") return start_auto(spec.run, unusable);
-    return start_from(spec.checkpoint.resume, spec.run, unusable);
-}
-
-bool names_a_step(const config::JobSpec& spec) {
-    return checkpoint::step_of_directory(folder_of(spec.checkpoint.resume).filename().string()).has_value();
-}
 
 void require_same_tensors(const checkpoint::CheckpointReader& reader, const checkpoint::StateList& state) {
     const auto& there = reader.tensors(checkpoint::StateKind::weight).tensors();

@@ -33,7 +33,7 @@ void cut_to_whole_lines(const std::string& path) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(const config::RunConfig& run) {
+RunDirectory::RunDirectory(const config::RunConfig& run, bool own_name) {
     const fs::path parent(run.dir);
     std::error_code error;
     fs::create_directories(parent, error);
@@ -48,6 +48,10 @@ RunDirectory::RunDirectory(const config::RunConfig& run) {
                     "a run already lies in " + (parent / run.name).string() + "; this one goes to " + path_;
             return;
         }
+        if (own_name && (!error || error == std::errc::file_exists))
+            throw IoError::write("run directory " + path.string() +
+                                 " is there by now; another job has made it meanwhile. Start this one again "
+                                 "to go on with its run, or give it another run.name.");
         // An existing folder is no error to create_directory; an existing file is.
         if (error == std::errc::file_exists) error.clear();
     }

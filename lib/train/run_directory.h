@@ -13,7 +13,8 @@ namespace escalier::train {
 class RunDirectory {
  public:
     // A new folder. A fresh start where a run already lies takes NAME-2, NAME-3, …; `note` then says so.
-    explicit RunDirectory(const config::RunConfig& run);
+    // own_name: not there; a run that another job began in the meantime is then no place for this one.
+    explicit RunDirectory(const config::RunConfig& run, bool own_name = false);
     // A run's folder to go on in. A job that is just ending gets patience_s seconds to leave it.
     explicit RunDirectory(const std::string& path, int patience_s = 10);
     ~RunDirectory();

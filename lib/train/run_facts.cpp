@@ -6,12 +6,28 @@
 
 namespace escalier::train {
 
-std::string run_facts(const Assembly& assembly, const comm::MpiEnv& env, const parallel::RankTable& ranks) {
+namespace {
+
+nlohmann::ordered_json origin(const std::string& resumed_from) {
+    nlohmann::ordered_json facts = {{"resumed_from", nullptr}};
+    if (!resumed_from.empty()) facts["resumed_from"] = resumed_from;
+    return facts;
+}
+
+}  // namespace
+
+std::string origin_facts(const std::string& resumed_from) {
+    return origin(resumed_from).dump(2) + "\n";
+}
+
+std::string run_facts(const Assembly& assembly, const comm::MpiEnv& env, const parallel::RankTable& ranks,
+                      const std::string& resumed_from) {
     const parallel::Grid& grid = assembly.groups().grid;
-    nlohmann::ordered_json facts = {{"grid", {{"tp", grid.tp}, {"pp", grid.pp}, {"dp", grid.dp}}},
-                                    {"compiler", __VERSION__},
-                                    {"mpi", env.version()},
-                                    {"matrix_library", kernels::cpu_matrix_library()}};
+    nlohmann::ordered_json facts = origin(resumed_from);
+    facts["grid"] = {{"tp", grid.tp}, {"pp", grid.pp}, {"dp", grid.dp}};
+    facts["compiler"] = __VERSION__;
+    facts["mpi"] = env.version();
+    facts["matrix_library"] = kernels::cpu_matrix_library();
     const config::JobSpec& spec = assembly.spec();
     facts["schedule"] = {{"kind", spec.pipeline.schedule},
                          {"chunks", assembly.schedule().chunks},

@@ -9,14 +9,12 @@
 
 namespace escalier::train {
 
-RunOutput::RunOutput(const config::JobSpec& spec, const std::string& run_directory, bool dry_run)
-    : spec_(spec) {
+RunOutput::RunOutput(const config::JobSpec& spec, std::unique_ptr<RunDirectory> held, bool own_name,
+                     bool dry_run)
+    : spec_(spec), directory_(std::move(held)) {
     if (!dry_run) {
         figures_.emplace(spec);  // before there is a folder: the port may be in use
-        if (run_directory.empty())
-            directory_.emplace(spec.run);
-        else
-            directory_.emplace(run_directory);
+        if (!directory_) directory_ = std::make_unique<RunDirectory>(spec.run, own_name);
         log_ = directory_->append("log.txt");
         if (spec.log.jsonl)
             metrics_.emplace(directory_->append("metrics.jsonl"), directory_->file("metrics.jsonl"));

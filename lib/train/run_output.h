@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,10 +19,11 @@ namespace escalier::train {
 
 class RunOutput {
  public:
-    // run_directory: a folder to go on in; empty: a new one. A dry run leaves nothing behind.
-    RunOutput(const config::JobSpec& spec, const std::string& run_directory, bool dry_run);
+    // held: a folder to go on in; null: a new one, of just that name if own_name. A dry run leaves nothing
+    // behind.
+    RunOutput(const config::JobSpec& spec, std::unique_ptr<RunDirectory> held, bool own_name, bool dry_run);
 
-    const RunDirectory* directory() const { return directory_ ? &*directory_ : nullptr; }  // null: dry run
+    const RunDirectory* directory() const { return directory_.get(); }  // null: dry run
     void line(const std::string& text) { console_->line(text); }
 
     // first_step: the first one of this process.
@@ -42,7 +44,7 @@ class RunOutput {
 
     config::JobSpec spec_;
     std::optional<RunFigures> figures_;  // none in a dry run
-    std::optional<RunDirectory> directory_;
+    std::unique_ptr<RunDirectory> directory_;
     std::ofstream log_;
     std::optional<Console> console_;
     std::optional<MetricsFile> metrics_;

@@ -8,16 +8,16 @@
 #include <memory>
 #include <optional>
 
+#include "checkpoint/commit.h"
 #include "checkpoint/run_folder.h"
-#include "checkpoint/verify.h"
 #include "checkpoint/weights.h"
-#include "comm/broadcast_text.h"
 #include "config/dump.h"
 #include "config/model_facts.h"
 #include "core/clock.h"
 #include "core/text.h"
 #include "parallel/rank_table.h"
 #include "train/assembly.h"
+#include "train/chosen_start.h"
 #include "train/memory_report.h"
 #include "train/peak_flops.h"
 #include "train/resume.h"
@@ -43,6 +43,7 @@ class Run {
     void choose_start();
     void restore();
     void open_output();
+    void turn_back();
     void show_start();
     void train_steps();
     void train_step();
@@ -64,7 +65,8 @@ class Run {
     config::JobSpec spec_;
     comm::MpiEnv& env_;
     const TrainOptions& options_;
-    StartPoint start_;  // notes on rank 0 only
+    StartPoint start_;                    // notes on rank 0 only
+    std::unique_ptr<RunDirectory> held_;  // to go on in, until output_ has it; rank 0 only
     TrainingData data_;
     std::unique_ptr<checkpoint::CheckpointReader> resumed_;  // until its state is here
     checkpoint::PosixFiles files_;
@@ -102,29 +104,10 @@ Run::Run(const config::JobSpec& spec, comm::MpiEnv& env, const TrainOptions& opt
 }
 
 void Run::choose_start() {
-    std::vector<std::string> unusable, warnings;
-    for (;;) {
-        env_.agree([&] {
-            if (env_.world().rank() == 0) start_ = train::choose_start(spec_, unusable);
-        });
-        start_.notes.insert(start_.notes.begin(), warnings.begin(), warnings.end());
-        comm::broadcast_text(start_.checkpoint, env_.world(), "the checkpoint to resume");
-        comm::broadcast_text(start_.run_directory, env_.world(), "the folder to go on in");
-        if (start_.checkpoint.empty()) return;
-        try {
-            env_.activity().begin(comm::Doing::loading_checkpoint);
-            env_.agree([&] {
-                resumed_ = std::make_unique<checkpoint::CheckpointReader>(start_.checkpoint);
-                resumed_->config_text();
-            });
-            checkpoint::verify_files(*resumed_, env_);
-            return;
-        } catch (const comm::AgreedError& damage) {  // an older one may be sound
-            if (names_a_step(spec_)) throw;
-            unusable.push_back(start_.checkpoint);
-            warnings.push_back(std::string("warning: ") + damage.what());
-        }
-    }
+    ChosenStart chosen = choose_start_together(spec_, options_.own_run_first, options_.dry_run, env_);
+    start_ = std::move(chosen.point);
+    resumed_ = std::move(chosen.checkpoint);
+    held_ = std::move(chosen.directory);
 }
 
 void Run::restore() {
@@ -140,7 +123,7 @@ void Run::restore() {
     assembly_->model().prepare_weights();
     assembly_->step().restore(run.updates, {run.loss_window, run.norm_window, run.skipped});
     step_ = run.step;
-    if (!start_.run_directory.empty()) saved_step_ = step_;
+    if (start_.from_own_folder()) saved_step_ = step_;
     consumed_ = run.consumed_samples;
     consumed_tokens_ = run.consumed_tokens;
 }
@@ -148,8 +131,10 @@ void Run::restore() {
 void Run::open_output() {
     env_.agree([&] {
         if (env_.world().rank() != 0) return;
-        output_ = std::make_unique<RunOutput>(spec_, start_.run_directory, options_.dry_run);
-        if (!output_->directory() || !resumed_ || resumed_->assets_directory().empty()) return;
+        output_ = std::make_unique<RunOutput>(spec_, std::move(held_), start_.own_name, options_.dry_run);
+        if (!output_->directory() || !resumed_) return;
+        output_->directory()->write("run.json", origin_facts(start_.checkpoint));
+        if (resumed_->assets_directory().empty()) return;
         // The checkpoint that they came with may go; the run keeps them for its own.
         assets_directory_ = output_->directory()->file(checkpoint::assets_name);
         std::error_code error;
@@ -161,7 +146,19 @@ void Run::open_output() {
             throw IoError::write(assets_directory_ + ": cannot be copied from " +
                                  resumed_->assets_directory() + ": " + error.message());
     });
-    if (!options_.dry_run) assembly_->saver().open(output_ ? output_->directory()->path() : "", env_, files_);
+    if (options_.dry_run) return;
+    assembly_->saver().open(output_ ? output_->directory()->path() : "", env_, files_);
+    env_.agree([&] {
+        if (output_ && start_.from_own_folder()) turn_back();
+    });
+}
+
+// Where an earlier step than the newest was asked for, `auto` takes it too from here on, whatever happens
+// before the first save.
+void Run::turn_back() {
+    const std::string& run = start_.run_directory;
+    if (checkpoint::newest_checkpoint(run).directory != start_.checkpoint)
+        checkpoint::turn_latest(files_, run, step_);
 }
 
 void Run::show_start() {
@@ -188,7 +185,7 @@ void Run::show_start() {
                              : fmt::format("going on with step {}", step_ + 1));
     if (!output_->directory()) return;
     output_->directory()->write("config.yaml", config::dump(spec_));
-    output_->directory()->write("run.json", run_facts(*assembly_, env_, ranks));
+    output_->directory()->write("run.json", run_facts(*assembly_, env_, ranks, start_.checkpoint));
     output_->start({assembly_->groups().grid.text(), config::parameter_count(spec_.model), predicted_bubble_,
                     step_ + 1, spec_.train.steps, start_.checkpoint, arenas},
                    step_ + 1);
@@ -345,9 +342,12 @@ int Run::end() {
     pictures_->finish();
     if (output_) output_->summary(reporter_->bubble(), predicted_bubble_);
     if (!done()) {
-        const std::string reason = fmt::format("stopped by {} after step {} of {}; go on with --resume auto",
-                                               StopRequest::name(stop_), step_, spec_.train.steps);
-        if (output_) output_->line(reason);
+        std::string reason = fmt::format("stopped by {} after step {} of {}", StopRequest::name(stop_), step_,
+                                         spec_.train.steps);
+        if (output_) {
+            reason += "; go on with " + resume_argument(spec_.run, output_->directory()->path());
+            output_->line(reason);
+        }
         end_output(static_cast<int>(ExitCode::stopped_early), reason);
         return static_cast<int>(ExitCode::stopped_early);
     }

@@ -12,7 +12,9 @@ namespace escalier::train {
 struct TrainOptions {
     StopRequest* stop = nullptr;  // never null in a run
     std::string save_weights;     // path of a safetensors file, written after the last step; empty: none
-    bool dry_run = false;         // set everything up, print the start-up page, run no step
+    // --resume auto where checkpoint.resume names a checkpoint: the run's own newest goes before that one
+    bool own_run_first = false;
+    bool dry_run = false;  // set everything up, print the start-up page, run no step
 };
 
 // spec: resolved for env.world(). Collective. Returns the exit code: 0, or 75 when it was asked to stop and

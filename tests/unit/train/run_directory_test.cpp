@@ -34,6 +34,12 @@ TEST_F(RunDirectoryTest, AFreshStartGoesBesideWhatIsThereAndSaysSo) {
     EXPECT_NE(second.note().find("job-2"), std::string::npos);
 }
 
+TEST_F(RunDirectoryTest, ARunOfAFixedNameDoesNotGoBesideOneThatAnotherJobBegan) {
+    EXPECT_EQ(RunDirectory(run_, true).path(), run_.dir + "/job");
+    EXPECT_THROW(RunDirectory(run_, true), IoError);
+    EXPECT_FALSE(fs::exists(run_.dir + "/job-2"));
+}
+
 TEST_F(RunDirectoryTest, OneJobAtATimeHoldsAFolder) {
     std::string path;
     {
