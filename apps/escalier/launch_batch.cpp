@@ -2,8 +2,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <sstream>
 
+#include "config/dump.h"
 #include "config/load.h"
 #include "config/validate.h"
 #include "core/error.h"
@@ -13,6 +15,7 @@
 #include "launch_facts.h"
 #include "sweep/expand.h"
 #include "train/schedule_rules.h"
+#include "train/start_point.h"
 
 namespace escalier::apps {
 
@@ -76,16 +79,53 @@ launch::Room room_of_nodes(const LaunchArguments& arguments) {
     return {1, "1 task, for nothing says how many (-n, or --nodes and --gpus-per-node)"};
 }
 
+// --resume among train's words, which goes from there.
+std::optional<std::string> take_resume(std::vector<std::string>& words) {
+    const std::string option = "--resume";
+    for (auto word = words.begin(); word != words.end(); ++word) {
+        if (word->starts_with(option + "=")) {
+            const std::string value = word->substr(option.size() + 1);
+            words.erase(word);
+            return value;
+        }
+        if (*word == option && word + 1 != words.end()) {
+            const std::string value = *(word + 1);
+            words.erase(word, word + 2);
+            return value;
+        }
+    }
+    return std::nullopt;
+}
+
+// The job is started anew each time that it comes out of the queue, and is to go on each time.
+void require_to_go_on(const config::JobSpec& job) {
+    if (!train::names_own_step(job)) return;
+    throw ConfigError(
+        "--slurm: checkpoint.resume (--resume) is " + job.checkpoint.resume +
+        ", a step of this very run; a job that comes back into the queue goes on from the run's "
+        "newest checkpoint instead. To go on from that step, give the new run a name of its own: "
+        "--set run.name=NAME");
+}
+
 // The array of the job, or its one run.
-void add_points(launch::BatchPlan& plan, const LaunchArguments& arguments, const config::JobFile& file,
+void add_points(launch::BatchPlan& plan, LaunchArguments arguments, const config::JobFile& file,
                 const std::string& run_name) {
-    std::vector<std::string> resume = {"--resume", "auto"};
-    for (const std::string& word : arguments.train)
-        if (word.starts_with("--resume")) resume.clear();
-    const auto add = [&](const std::vector<std::string>& overrides) {
+    const std::optional<std::string> begin = take_resume(arguments.train);
+    if (begin == "none")
+        throw ConfigError(
+            "--slurm: --resume none would begin anew each time that the job comes out of the queue; leave it "
+            "out, and give a new run a name of its own: --set run.name=NAME");
+    std::string origin;  // an assignment
+    if (begin && *begin != "auto") {
+        std::string value = *begin;
+        origin = "checkpoint.resume=" + config::yaml_text(config::TextField{&value, {}});
+    }
+    const auto add = [&](std::vector<std::string> overrides) {
+        if (!origin.empty()) overrides.push_back(origin);
+        require_to_go_on(config::load(file, overrides).spec);
         const launch::Ranks ranks = ranks_of(arguments, file, overrides, room_of_nodes(arguments));
         if (!ranks.note.empty()) std::cerr << "launch: " << ranks.note << "\n";
-        plan.points.push_back({ranks.count, train_words(arguments, overrides, resume)});
+        plan.points.push_back({ranks.count, train_words(arguments, overrides, {"--resume", "auto"})});
         plan.tasks = std::max(plan.tasks, ranks.count);
     };
     for (std::size_t i = 0; i < arguments.points.size(); ++i) {

@@ -214,6 +214,28 @@ class BatchFiles(LaunchTest):
             result = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
             self.assertEqual(result.returncode, 0, text + result.stderr)
 
+    def test_where_a_run_begins_stands_behind_where_it_goes_on(self):
+        """A job that comes back into the queue goes on from its own newest checkpoint, whatever it began from."""
+        origin = with_keys(N0, checkpoint__resume="runs/imported")
+        for spec, words, command in (
+                (N0, (), "train job.yaml --resume auto"),
+                (origin, (), "train job.yaml --resume auto"),
+                (N0, ("--", "--resume", "auto"), "train job.yaml --resume auto"),
+                (N0, ("--", "--resume", "runs/imported"), "train job.yaml --set checkpoint.resume=runs/imported --resume auto"),
+                (origin, ("--", "--resume=runs/a: b", "--dry-run"),
+                 "train job.yaml --set 'checkpoint.resume=\"runs/a: b\"' --resume auto --dry-run")):
+            text = self.printed("--slurm", "F", *words, spec=spec)[0]
+            self.assertRegex(text, f"{re.escape(command)}\\n", text)
+        text = self.printed("--slurm", "F", "--point", "run.seed=1", "--point", "run.seed=2", "--", "--resume", "runs/imported")[0]
+        self.assertEqual(text.count("--set run.name=case-1 --set checkpoint.resume=runs/imported --resume auto"), 1, text)
+
+    def test_beginnings_that_a_requeue_would_repeat(self):
+        self.refused(USAGE, r"--resume none would begin anew each time", arguments=("--slurm", "F", "--", "--resume", "none"))
+        os.makedirs(self.case.path("runs/case/step_00000003"))
+        for words in (("--", "--resume", "runs/case/step_00000003"), ("--set", "checkpoint.resume=runs/case/step_00000003/")):
+            self.refused(USAGE, r"step_00000003/?, a step of this very run", arguments=("--slurm", "F", *words))
+        self.printed("--slurm", "F", "--set", "run.name=new", "--", "--resume", "runs/case/step_00000003")
+
     def test_sizes_that_do_not_fit(self):
         spec = with_keys(N0, parallel__pp=4)
         self.refused(USAGE, r"--nodes: 4 ranks do not divide over 3 nodes", arguments=("--slurm", "F", "--nodes", "3"), spec=spec)
