@@ -138,17 +138,10 @@ class PointRunner {
     // Makes room for the run; what it says of that.
     std::string prepare(const Point& point, const RunState& state,
                         std::vector<std::string>& arguments) const {
-        const std::string& resume = point.spec->checkpoint.resume;
-        const bool from_elsewhere = resume != "none" && resume != "auto";
         if (state.stage == RunStage::absent) return "";
-        if (state.stage == RunStage::other_job || (from_elsewhere && !state.has_checkpoint)) {
-            const std::string moved = folder_.move_away(point.name);
-            return state.stage == RunStage::other_job
-                       ? fmt::format(", anew: {}; that run is now {}", state.difference, moved)
-                       : fmt::format(
-                             ", anew: it was interrupted before its first checkpoint; that run is now {}",
-                             moved);
-        }
+        if (state.stage == RunStage::other_job)
+            return fmt::format(", anew: {}; that run is now {}", state.difference,
+                               folder_.move_away(point.name));
         arguments.insert(arguments.end(), {"--resume", "auto"});
         return state.has_checkpoint ? ", going on from its checkpoint"
                                     : ", anew: it was interrupted before its first checkpoint";

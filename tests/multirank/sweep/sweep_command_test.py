@@ -267,6 +267,23 @@ class Interruptions(unittest.TestCase):
             sweep.do("table")
             self.assertEqual(sweep.table()["pp-2"]["steps"], "40")
 
+    def test_a_struck_run_that_began_elsewhere_begins_there_again(self):
+        with Sweep(swept(with_keys(SLOW, checkpoint__resume="runs/first"), {"parallel.pp": [2]})) as sweep:
+            first = with_keys(BASE, run__name="first", train__global_batch=4, checkpoint__last=True)
+            self.assertEqual(sweep.case.run(first, 0).code, 0)
+            sweep.write(swept(with_keys(SLOW, checkpoint__resume="runs/first"), {"parallel.pp": [2]}))
+            process = sweep.begin("run")
+            sweep.until_step("pp-2", 2, process)
+            for rank in sweep.case.ranks().values():
+                os.kill(rank, signal.SIGKILL)
+            process.communicate(timeout=60)
+            output = sweep.do("run")
+            starts = sweep.events("pp-2", "start")
+            self.assertEqual([start["first_step"] for start in starts], [4, 4], output)
+            self.assertEqual([start["resumed_from"] for start in starts], ["runs/first/step_00000003"] * 2)
+            self.assertFalse(os.path.exists(sweep.case.path("runs/job-sweep/pp-2.before-1")))
+            self.assertIn("done before", sweep.do("run"))
+
     def test_two_interrupts_end_it_at_once(self):
         with Sweep(swept(with_keys(LONG, checkpoint__every=0), {"parallel.pp": [2]})) as sweep:
             process = sweep.begin("run")
