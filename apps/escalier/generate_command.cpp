@@ -1,7 +1,6 @@
 #include "generate_command.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "number_options.h"
 #include "train/generator.h"
 #include "train/model_source.h"
+#include "train/prompt_tokenizer.h"
 #include "train/text_stream.h"
 #include "train/trainer.h"
 
@@ -98,34 +98,12 @@ void note_unseen(const train::ModelSource& source, std::int64_t context, const s
               << std::endl;
 }
 
-// Of Hugging Face's making.
-bool came_with_tokenizer(const train::ModelSource& source) {
-    if (!source.snapshot || source.snapshot->assets_directory().empty()) return false;
-    const std::filesystem::path folder = source.snapshot->assets_directory();
-    return std::filesystem::exists(folder / "tokenizer.json") ||
-           std::filesystem::exists(folder / "vocab.json");
-}
-
-std::unique_ptr<data::Tokenizer> open_tokenizer(const GenerateArguments& arguments,
-                                                const train::ModelSource& source) {
-    const bool named = !arguments.tokenizer.empty();
-    if (!named && source.about.tokenizer == "byte" && came_with_tokenizer(source))
-        throw ConfigError("--prompt: this model came with a tokenizer of its own (" +
-                          source.snapshot->assets_directory() +
-                          "), which Escalier cannot read; give --prompt-ids, or name one with --tokenizer");
-    const std::string spec = named ? arguments.tokenizer : source.about.tokenizer;
-    try {
-        return data::make_tokenizer(spec, named ? "--tokenizer" : "data.tokenizer");
-    } catch (const Error& error) {
-        throw Error(error.code(), std::string(error.what()) +
-                                      (named ? "" : " (tokenizer of " + source.path + ")") +
-                                      "; --tokenizer names another one, and --prompt-ids works without");
-    }
-}
-
 // Rank 0's text as ids.
 void encode_prompt(const GenerateArguments& arguments, const train::ModelSource& source, Text& text) {
-    text.tokenizer = open_tokenizer(arguments, source);
+    train::PromptTokenizer opened = train::open_prompt_tokenizer(source, arguments.tokenizer);
+    if (!opened.note.empty()) std::cerr << "note: " << opened.note << std::endl;
+    text.tokenizer = std::move(opened.tokenizer);
+    if (opened.begin >= 0) text.ids.push_back(opened.begin);
     text.tokenizer->encode(arguments.prompt, text.ids);
     if (text.ids.empty()) {
         if (text.tokenizer->eod() < 0)
@@ -238,8 +216,8 @@ int run(const GenerateArguments& arguments) {
 }
 
 void add_text_options(CLI::App& command, GenerateArguments& arguments) {
-    CLI::Option* prompt = command.add_option("--prompt", arguments.prompt,
-                                             "Text to continue; empty: begin as after the end of a document");
+    CLI::Option* prompt = command.add_option(
+        "--prompt", arguments.prompt, "Text to continue; empty: begin as at the beginning of a document");
     command
         .add_option("--prompt-ids", arguments.prompt_ids,
                     "Token ids to continue, 1,2,3: prints ids, needs no tokenizer")
@@ -260,7 +238,7 @@ void add_text_options(CLI::App& command, GenerateArguments& arguments) {
                     "This id ends the text; default: the tokenizer's end of document")
         ->check(whole_number(0, std::numeric_limits<std::int32_t>::max()));
     command.add_option("--tokenizer", arguments.tokenizer,
-                       "byte or sp:PATH, in place of the model's data.tokenizer");
+                       "byte or sp:PATH, in place of what the model was trained or imported with");
 }
 
 void add_sampling_options(CLI::App& command, GenerateArguments& arguments) {

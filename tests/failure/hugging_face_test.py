@@ -16,7 +16,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "harness"))
-from escalier_job import Case, environment  # noqa: E402
+from escalier_job import N0, Case, environment, with_keys  # noqa: E402
 
 GOLDEN = os.path.join(ROOT, "tests", "golden", "hf")
 USAGE, DATA, MISSING, WRITE = 2, 65, 66, 74
@@ -121,6 +121,30 @@ class HuggingFace(unittest.TestCase):
         os.makedirs(self.path("imported"))
         self.refused(DATA, r"has -?nan at", "import-hf", "hf", "imported")
         self.assertEqual(os.listdir(self.path("imported")), [])
+
+    def test_a_sentencepiece_model_is_prompted_in_its_words(self):
+        model = dict(model__arch="llama", model__ffn_size=72, model__num_kv_heads=2, model__vocab_size=384)
+        self.assertEqual(self.case.run(with_keys(N0, **model, train__steps=1), 1).code, 0)
+        self.done("export-hf", "runs/case", "hf")
+        shutil.copy(os.path.join(ROOT, "tests/golden/data/tiny_sentencepiece.model"), self.path("hf/tokenizer.model"))
+        with open(self.path("hf/config.json"), encoding="utf-8") as file:
+            config = {**json.load(file), "bos_token_id": 1}
+        with open(self.path("hf/config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        with open(self.path("hf/tokenizer_config.json"), "w", encoding="utf-8") as file:
+            json.dump({"add_bos_token": True}, file)
+        self.done("import-hf", "hf", "imported")
+        result = self.case.run(with_keys(N0, **model, run__name="on", train__steps=1), 1, ["--resume", "imported"])
+        self.assertEqual(result.code, 0, result)
+        os.makedirs(self.path("elsewhere"))
+        for folder, run in (("imported", "moved"), ("runs/on", "on")):
+            shutil.move(self.path(folder), self.path("elsewhere/" + run))
+            text = subprocess.run([self.case.binary, "generate", "--ckpt", run, "--prompt", "The last stage", "--tokens", "5",
+                                   "--greedy"], cwd=self.path("elsewhere"), capture_output=True, text=True, env=environment(),
+                                  check=False, timeout=60)
+            self.assertEqual(text.returncode, 0, text)
+            self.assertTrue(text.stdout.startswith("The last stage"), text)
+            self.assertIn("the tokenizer has 340 of the model's 384 ids", text.stderr)
 
     def test_refused_exports(self):
         self.fixture("gpt2")
