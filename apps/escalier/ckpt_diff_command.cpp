@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace {
 
 struct DiffArguments {
     std::string a, b;
+    std::vector<std::string> ignored_keys;
     std::int64_t limit = 20;
 };
 
@@ -102,7 +104,9 @@ void print_differing(std::vector<Differing> differing, std::int64_t limit) {
 }
 
 int run_diff(const DiffArguments& arguments) {
-    const OpenedTensors a = open_tensors(arguments.a), b = open_tensors(arguments.b);
+    require_folder_of_keys(arguments.ignored_keys, {arguments.a, arguments.b});
+    const std::set<std::string> keys(arguments.ignored_keys.begin(), arguments.ignored_keys.end());
+    const OpenedTensors a = open_tensors(arguments.a, keys), b = open_tensors(arguments.b, keys);
     verify(a);
     verify(b);
     std::cout << "A  " << (a.note.empty() ? a.path : a.note) << "\nB  " << (b.note.empty() ? b.path : b.note)
@@ -127,6 +131,7 @@ void add_ckpt_diff_command(CLI::App& ckpt, std::function<int()>& action) {
         "(its newest checkpoint), step folder, Hugging Face folder, or file of train --save-weights");
     command->add_option("a", arguments->a, "One")->required();
     command->add_option("b", arguments->b, "The other")->required();
+    add_ignored_keys(*command, arguments->ignored_keys);
     command->add_option("--limit", arguments->limit, "Show so many of the tensors that differ most; 0: all")
         ->check(whole_number(0))
         ->capture_default_str();

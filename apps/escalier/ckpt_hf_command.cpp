@@ -11,6 +11,7 @@
 #include "checkpoint/hf_import.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/verify.h"
+#include "ckpt_open.h"
 #include "config/model_facts.h"
 #include "core/text.h"
 #include "data/tokenizer.h"
@@ -112,8 +113,7 @@ void add_import(CLI::App& ckpt, std::function<int()>& action) {
     command->add_option("dir", arguments->directory, "Folder with config.json and safetensors files")
         ->required();
     command->add_option("out", arguments->out, "New run folder")->required();
-    command->add_option("--ignore-key", arguments->ignored_keys,
-                        "A key of config.json that Escalier does not know and may pass over (repeatable)");
+    add_ignored_keys(*command, arguments->ignored_keys);
     command->callback([arguments, &action] { action = [arguments] { return run_import(*arguments); }; });
 }
 

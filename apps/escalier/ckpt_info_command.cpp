@@ -27,6 +27,7 @@ using json = nlohmann::ordered_json;
 
 struct InfoArguments {
     std::string path;
+    std::vector<std::string> ignored_keys;
     bool tensors = false;
     bool as_json = false;
 };
@@ -178,7 +179,9 @@ void print_tensors(const json& list) {
 }
 
 int run_info(const InfoArguments& arguments) {
-    const OpenedTensors opened = open_tensors(arguments.path);
+    const auto& keys = arguments.ignored_keys;
+    require_folder_of_keys(keys, {arguments.path});
+    const OpenedTensors opened = open_tensors(arguments.path, {keys.begin(), keys.end()});
     const json facts = facts_of(opened, arguments);
     if (arguments.as_json) {
         std::cout << facts.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
@@ -210,6 +213,7 @@ void add_ckpt_info_command(CLI::App& ckpt, std::function<int()>& action) {
                      "--save-weights")
         ->required();
     command->add_flag("--tensors", arguments->tensors, "List every tensor with its pieces");
+    add_ignored_keys(*command, arguments->ignored_keys);
     command->add_flag("--json", arguments->as_json, "Print JSON");
     command->callback([arguments, &action] { action = [arguments] { return run_info(*arguments); }; });
 }

@@ -98,6 +98,11 @@ class HuggingFace(unittest.TestCase):
         self.refused(DATA, r"'new_trick' is 3; .*--ignore-key new_trick", "import-hf", "hf", "imported")
         self.assertFalse(os.path.exists(self.path("imported")))
         self.done("import-hf", "hf", "imported", "--ignore-key", "new_trick")
+        for command in (["info", "hf"], ["diff", "hf", "imported"], ["diff", "imported", "hf"]):
+            self.refused(DATA, r"'new_trick' is 3; .*--ignore-key new_trick", *command)
+            self.done(*command, "--ignore-key", "new_trick")
+        self.refused(USAGE, r"--ignore-key new_trick: imported is no Hugging Face folder", "info", "imported",
+                     "--ignore-key", "new_trick")
         self.refused(USAGE, r"imported is there and not empty", "import-hf", "hf", "imported", "--ignore-key", "new_trick")
         self.refused(MISSING, r"nowhere is no folder", "import-hf", "nowhere", "other")
         self.fixture("llama")
