@@ -38,6 +38,7 @@ struct GenerateArguments {
     std::int64_t tp = 1, pp = 1;
     std::string device = "cpu";
     int threads = 0;
+    std::int64_t comm_timeout_s = config::RunConfig{}.comm_timeout_s;
     bool greedy = false;
     train::SamplingOptions sampling;
 };
@@ -72,6 +73,7 @@ train::ModelSource open_model(const GenerateArguments& arguments, comm::MpiEnv& 
     if (!found.note.empty()) std::cerr << "note: " << found.note << std::endl;
     comm::broadcast_text(found.directory, env.world(), "choice of the checkpoint");
     env.agree([&] { source = train::open_checkpoint(found.directory); });
+    env.activity().begin(comm::Doing::loading_checkpoint);
     checkpoint::verify_model(*source.snapshot, env);
     return source;
 }
@@ -184,6 +186,7 @@ int run(const GenerateArguments& arguments) {
             "--weights, a file of train --save-weights");
     comm::MpiEnv env(nullptr, nullptr);
     return run_collective(env, [&] {
+        env.start_watchdog(static_cast<double>(arguments.comm_timeout_s), "--comm-timeout-s");
         env.agree([&] { require_grid(arguments, env.world().size()); });
         const train::ModelSource source = open_model(arguments, env);
         train::GenerateOptions options;
@@ -292,6 +295,11 @@ void add_generate_command(CLI::App& app, std::function<int()>& action) {
     command
         ->add_option("--threads", arguments->threads, "Compute threads of a rank; 0: its share of the cores")
         ->check(whole_number(0, most_threads));
+    command
+        ->add_option("--comm-timeout-s", arguments->comm_timeout_s,
+                     "Seconds without an answer from a rank until the job is ended")
+        ->check(whole_number(1, 86400))
+        ->capture_default_str();
     command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -30,6 +30,8 @@ std::string name(Doing doing) {
             return "saving a checkpoint";
         case Doing::loading_checkpoint:
             return "loading a checkpoint";
+        case Doing::drawing:
+            return "the draw of token ";
     }
     return "something unknown";
 }
@@ -37,6 +39,7 @@ std::string name(Doing doing) {
 }  // namespace
 
 std::string ActivityReport::text() const {
+    if (doing == Doing::drawing) return name(doing) + std::to_string(micro_batch);
     if (!is_action()) return name(doing);
     return name(doing) + "(" + std::to_string(stage) + "," + std::to_string(micro_batch) + ")";
 }

@@ -24,6 +24,7 @@ enum class Doing : std::uint8_t {
     validation,
     saving,
     loading_checkpoint,
+    drawing,  // with the token's number in the text as micro-batch
 };
 
 struct ActivityReport {

@@ -205,8 +205,8 @@ std::string MpiEnv::version() const {
     return name;
 }
 
-void MpiEnv::start_watchdog(double timeout_s) {
-    state_->watchdog->set_timeout(timeout_s);
+void MpiEnv::start_watchdog(double timeout_s, const std::string& setting) {
+    state_->watchdog->set_timeout(timeout_s, setting);
 }
 
 void MpiEnv::agree(const std::function<void()>& check) {

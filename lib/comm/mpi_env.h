@@ -46,8 +46,8 @@ class MpiEnv {
     std::string version() const;  // "Open MPI 4.1.4"
 
     // The longest wait for other ranks, in seconds, from now on. The job ends when one lasts longer, with one
-    // message that says who waited for what, and exit code 1.
-    void start_watchdog(double timeout_s);
+    // message that says who waited for what, and exit code 1. setting: what the user sets it with.
+    void start_watchdog(double timeout_s, const std::string& setting = "run.comm_timeout_s");
 
     // agree() over the world.
     void agree(const std::function<void()>& check);

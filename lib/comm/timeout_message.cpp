@@ -149,13 +149,13 @@ int root_of_wait(int rank, const std::vector<SeenReport>& seen, double silent_af
 }
 
 std::string timeout_message(int rank, double timeout_s, const std::vector<SeenReport>& seen,
-                            double silent_after_s) {
+                            double silent_after_s, const std::string& setting) {
     const Ranks ranks(seen, silent_after_s);
     const int root = root_of_wait(rank, seen, silent_after_s);
     std::string message = root < 0 ? "all ranks answer, and they wait for one another"
                                    : ranks.name(root) + " " + ranks.state(root);
     message += "; rank " + std::to_string(rank) + " has waited " + seconds(ranks.waited_s(rank)) +
-               ", longer than run.comm_timeout_s = " + seconds(timeout_s) + ".";
+               ", longer than " + setting + " = " + seconds(timeout_s) + ".";
     const std::vector<int> order = others(ranks, root);
     const std::size_t shown = std::min(order.size(), listed);
     for (std::size_t i = 0; i < shown; ++i) {
@@ -169,9 +169,10 @@ std::string timeout_message(int rank, double timeout_s, const std::vector<SeenRe
                    std::to_string(waiting) + " wait";
     }
     const bool stopped = root >= 0 && ranks.silent(root);
-    return message + (stopped ? "\nLook for a stopped, swapping or overloaded process there, or raise "
-                                "run.comm_timeout_s."
-                              : "\nIf it only needs longer, raise run.comm_timeout_s.");
+    return message +
+           (stopped ? "\nLook for a stopped, swapping or overloaded process there, or raise "
+                    : "\nIf it only needs longer, raise ") +
+           setting + ".";
 }
 
 }  // namespace escalier::comm

@@ -43,8 +43,8 @@ bool some_rank_works(int rank, const std::vector<SeenReport>& seen, double silen
 int root_of_wait(int rank, const std::vector<SeenReport>& seen, double silent_after_s);
 
 // The message of a rank that waited too long, at most 8 lines: the root of its wait first. seen: of all
-// ranks, the own one fresh.
+// ranks, the own one fresh. setting: what the user sets the timeout with.
 std::string timeout_message(int rank, double timeout_s, const std::vector<SeenReport>& seen,
-                            double silent_after_s);
+                            double silent_after_s, const std::string& setting = "run.comm_timeout_s");
 
 }  // namespace escalier::comm

@@ -50,10 +50,11 @@ Watchdog::~Watchdog() {
     MPI_Comm_free(&comm_);
 }
 
-void Watchdog::set_timeout(double timeout_s) {
+void Watchdog::set_timeout(double timeout_s, const std::string& setting) {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         timeout_s_ = timeout_s;
+        setting_ = setting;
     }
     wake_.notify_one();
 }
@@ -108,9 +109,11 @@ void Watchdog::tick() {
     receive_reports(now);
     send_reports(own);
     double timeout_s;
+    std::string setting;
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         timeout_s = timeout_s_;
+        setting = setting_;
     }
     if (own.waiting_s <= timeout_s + delay_s_) return;
     std::vector<SeenReport> seen(reports_.size());
@@ -125,7 +128,7 @@ void Watchdog::tick() {
     if (some_rank_works(rank_, seen, silent_after_s) &&
         own.waiting_s <= working_factor * timeout_s + delay_s_)
         return;
-    on_timeout_(timeout_message(rank_, timeout_s, seen, silent_after_s));
+    on_timeout_(timeout_message(rank_, timeout_s, seen, silent_after_s, setting));
 }
 
 void Watchdog::run() {

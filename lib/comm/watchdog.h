@@ -34,7 +34,8 @@ class Watchdog {
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
 
-    void set_timeout(double timeout_s);
+    // setting: what the user sets it with, for the message.
+    void set_timeout(double timeout_s, const std::string& setting);
 
     // The main thread begins and ends a wait. Within a wait, further ones are part of it.
     void enter(const char* label, const RankSet& awaited);
@@ -60,6 +61,7 @@ class Watchdog {
     int depth_ = 0;
     double since_ = 0;
     double timeout_s_ = start_up_timeout_s;
+    std::string setting_ = "run.comm_timeout_s";
     bool stop_ = false;
     std::condition_variable wake_;
 

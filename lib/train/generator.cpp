@@ -18,6 +18,7 @@ void generate(Inference& inference, std::vector<std::int32_t>& ids, const Genera
     const int root = inference.logits_rank();
     for (std::int64_t i = 0; i < options.tokens; ++i) {
         std::span<const float> logits = inference.next_logits(ids);
+        inference.env().activity().begin(comm::Doing::drawing, 0, static_cast<int>(ids.size()));
         std::int32_t token = 0;
         inference.env().agree([&] {
             if (job.rank() != root) return;

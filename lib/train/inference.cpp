@@ -94,7 +94,7 @@ struct Inference::State {
         const model::ModelShape& shape = model->context().shape;
         executor = std::make_unique<pipeline::Executor>(program, model->stages(), model->context().storage,
                                                         Shape{shape.rows, shape.hidden}, in.communication,
-                                                        channels, clock, nullptr, nullptr);
+                                                        channels, clock, nullptr, nullptr, &env.activity());
         if (model->last_stage())
             logits =
                 device::Mirror::take(in, *backend.device, DType::f32, {groups.grid.tp, shape.vocab_rows});
@@ -112,6 +112,7 @@ Inference::~Inference() = default;
 
 void Inference::load(const checkpoint::TensorSource& weights) {
     State& s = *state_;
+    s.env.activity().begin(comm::Doing::loading_checkpoint);
     s.env.agree(
         [&] { checkpoint::load_weights(weights, s.model->parameters(), s.groups, *s.backend.device); });
     s.model->prepare_weights();

@@ -464,6 +464,24 @@ class Running(FailureTest):
                                        r"longer than run\.comm_timeout_s = 4 s", seconds=4 + REFUSAL_SECONDS)
             self.check_stages(result, lambda number: number // 2)
 
+    def test_stopped_rank_is_named_in_the_midst_of_a_text(self):
+        with Case(BINARY) as case:
+            self.assertEqual(case.run(with_keys(N0, train__steps=1), 1).code, 0)
+
+            def strike(running):
+                with open(running.path("output.txt"), encoding="utf-8") as output:
+                    if output.read().count(",") < 20:
+                        return False
+                os.kill(running.ranks()[1], signal.SIGSTOP)
+                return True
+
+            line = [os.path.join(ROOT, "scripts/mpirun"), "-n", "2", BINARY, "generate", "--ckpt", "runs/case/step_00000001", "--pp",
+                    "2", "--prompt-ids", "5", "--tokens", "10000000", "--context", "8", "--comm-timeout-s", "4"]
+            result = case.start(line, timeout=40, watch=strike)
+            self.check(result, FAILED, r"escalier: rank 1 .*(been silent for|has never reported).*longer than --comm-timeout-s = 4 s",
+                       r"or raise --comm-timeout-s\.", seconds=4 + REFUSAL_SECONDS)
+            self.assertNotIn("start-up", result.output)
+
     def test_stopped_rank_of_a_long_pipeline(self):
         """The waits lead to it from all sides, and each action named is one of its rank's stage."""
         for rank in (1, 2):

@@ -178,6 +178,7 @@ TEST(SomeRankWorks, WhenAllAnswerAndOneDoesNotWait) {
 TEST(Activity, IsNamedAsScheduleNotationHasIt) {
     EXPECT_EQ(action(Doing::input_gradients, 12, 345, 0).text(), "I(12,345)");
     EXPECT_EQ(action(Doing::saving, 0, 0, 0).text(), "saving a checkpoint");
+    EXPECT_EQ(action(Doing::drawing, 0, 45, 0).text(), "the draw of token 45");
 }
 
 TEST(Activity, GoesOnWhileTheSameIsAnnounced) {
