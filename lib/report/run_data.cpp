@@ -1,7 +1,6 @@
 #include "report/run_data.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <iterator>
 
 #include "core/error.h"
+#include "core/file_lock.h"
 
 namespace escalier::report {
 
@@ -172,7 +172,7 @@ std::int64_t MetricsReader::read(RunData& data) {
 bool is_locked(const std::string& folder) {
     const int lock = open((folder + "/.lock").c_str(), O_RDONLY | O_CLOEXEC);
     if (lock < 0) return false;
-    const bool held = flock(lock, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const bool held = is_file_locked(lock);
     close(lock);
     return held;
 }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/file_lock.h"
 #include "core/write_target.h"
 
 namespace escalier::train {
@@ -72,14 +72,17 @@ void RunDirectory::lock(int patience_s) {
     if (lock_ < 0)
         throw IoError::write("run directory " + path_ + " cannot be written: " + std::strerror(errno) +
                              ". Set run.dir to a folder that can be written.");
-    // Some file systems know no locks; there is then nothing to wait for.
-    while (flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    FileLock result;
+    while ((result = try_lock(lock_)) == FileLock::held) {
         if (patience_s-- == 0)
             throw IoError::write("run directory " + path_ +
                                  " is in use by another job. Wait for its end, or give this one another "
                                  "run.name.");
         sleep(1);
     }
+    if (result == FileLock::impossible)
+        warning_ = path_ + "/.lock cannot be locked (" + std::strerror(errno) +
+                   "): nothing keeps a second job out of this folder. See to it that none is started in it.";
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {

@@ -23,6 +23,7 @@ class RunDirectory {
 
     const std::string& path() const { return path_; }
     const std::string& note() const { return note_; }
+    const std::string& warning() const { return warning_; }  // that there are no locks here; empty: there are
     // Writes a whole small file (config.yaml, run.json); the one before stays until it is there.
     void write(const std::string& name, const std::string& text) const;
     std::string file(const std::string& name) const { return path_ + "/" + name; }
@@ -34,6 +35,7 @@ class RunDirectory {
 
     std::string path_;
     std::string note_;
+    std::string warning_;
     int lock_ = -1;  // descriptor
 };
 

@@ -24,6 +24,7 @@ RunOutput::RunOutput(const config::JobSpec& spec, std::unique_ptr<RunDirectory> 
     line(fmt::format("escalier  job {}, {}", spec.run.name,
                      directory_ ? "run directory " + directory_->path() : "dry run"));
     if (directory_ && !directory_->note().empty()) line("note: " + directory_->note());
+    if (directory_ && !directory_->warning().empty()) line("warning: " + directory_->warning());
 }
 
 void RunOutput::start(const RunStart& start, std::int64_t first_step) {

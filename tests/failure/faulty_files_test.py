@@ -12,7 +12,7 @@ import unittest
 
 LIBRARY = os.path.abspath(sys.argv[1])
 SAVE = """
-import os, sys
+import fcntl, os, struct, sys
 folder = sys.argv[1]
 os.mkdir(folder + "/step.tmp")
 file = os.open(folder + "/step.tmp/weights", os.O_WRONLY | os.O_CREAT)
@@ -24,6 +24,9 @@ os.close(file)
 os.rename(folder + "/step.tmp", folder + "/step")
 os.remove(folder + "/old")
 os.rename(folder + "/other/a", folder + "/other/b")
+with open(folder + "/other/b") as file:
+    fcntl.flock(file, fcntl.LOCK_SH)
+    fcntl.fcntl(file, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 0, 0))  # F_OFD_SETLK
 """
 
 
@@ -67,7 +70,8 @@ class FaultyFiles(unittest.TestCase):
     def test_each_operation_fails(self):
         for op, error, text in (("mkdir", "EACCES", "Permission denied"), ("open", "EROFS", "Read-only file system"),
                                 ("write", "ENOSPC", "No space left"), ("sync", "EIO", "Input/output error"),
-                                ("rename", "EDQUOT", "quota exceeded"), ("remove", "EIO", "Input/output error")):
+                                ("rename", "EDQUOT", "quota exceeded"), ("remove", "EIO", "Input/output error"),
+                                ("flock", "ENOLCK", "No locks available"), ("lock;at=2", "ENOLCK", "No locks available")):
             self.fails(f"op={op};do={error}", text)
             self.start_anew()
 

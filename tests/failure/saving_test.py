@@ -379,6 +379,36 @@ class Killed(SavingTest):
                 self.goes_on(case, with_keys(spec, train__steps=newest + 2), 4, newest)
 
 
+class Locks(SavingTest):
+    """Of a file system where flock() does not work."""
+
+    def test_bytes_are_locked_instead(self):
+        second, shown = [], []
+
+        def watch(case):
+            if len(case.steps()) < 3:
+                return False
+            variables = environment(**preload(LIBRARY, case, "op=flock;match=case/.lock;do=ENOLCK"))
+            for results, words in ((shown, ("watch", "--once", "runs/case")), (second, ("train", "job.yaml", "--resume", "auto"))):
+                results.append(subprocess.run([case.binary, *words], cwd=case.folder, text=True, env=variables, check=False,
+                                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60))
+            os.kill(case.launcher.pid, signal.SIGUSR1)
+            return True
+
+        with Case(failure_test.BINARY) as case:
+            result = self.start(case, LONG, 0, "op=flock;match=case/.lock;do=ENOLCK", watch=watch)
+            self.check(result, STOPPED_EARLY)
+            self.assertNotIn("nothing keeps a second job out", result.output)
+        self.assertEqual(second[0].returncode, WRITE_FAILED, second)
+        self.assertIn("runs/case is in use by another job", second[0].stdout)
+        self.assertRegex(shown[0].stdout, r"\brunning\b")
+
+    def test_that_there_are_none_is_said(self):
+        with Case(failure_test.BINARY) as case:
+            result = self.start(case, SAVING, 0, "op=lock;match=case/.lock;do=ENOLCK")
+            self.check(result, 0, r"warning: runs/case/\.lock cannot be locked \(No locks available\): nothing keeps a second job out")
+
+
 def main():
     global LIBRARY
     arguments = sys.argv[1:]

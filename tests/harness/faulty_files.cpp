@@ -3,17 +3,17 @@
 //
 //   FAULTY_FILES="under=/data/runs;match=step_;op=write;after_bytes=4096;do=ENOSPC;rank=1"
 //
-//   under=PATH      absolute; operations on paths that begin with it count
-//   match=TEXT      of those, the ones whose path holds this text
-//   op=KIND         write, sync (fsync, fdatasync), rename, open (for writing), remove (unlink, rmdir),
-//   mkdir, or any at=N            the N-th such operation of the process and all that follow are at fault;
-//   default 1 after_bytes=N   op=write instead of at: what is written before goes through, so that a write is
-//   cut short do=NAME         an errno (EACCES EDQUOT EFBIG EIO ENOSPC EROFS), kill (SIGKILL before the
-//   operation), kill_after
-//                   (right after it), sleep, or nothing
-//   ms=N, ms_per_mb=N   do=sleep: so long before each operation, or for what a write holds
-//   rank=N          this rank of the job alone
-//   log=PATH        a line "rank kind path" for each operation that counts
+// - under=PATH: absolute; operations on paths that begin with it count
+// - match=TEXT: of those, the ones whose path holds this text
+// - op=KIND: write, sync (fsync, fdatasync), rename, open (for writing), remove (unlink, rmdir), mkdir;
+//   any of these (any); flock; lock (flock and the locks of fcntl)
+// - at=N: the N-th such operation of the process and all that follow are at fault; default 1
+// - after_bytes=N: op=write instead of at: what is written before goes through, so that a write is cut short
+// - do=NAME: an errno (EACCES EDQUOT EFBIG EIO ENOLCK ENOSPC EROFS), kill (SIGKILL before the operation),
+//   kill_after (right after it), sleep, or nothing
+// - ms=N, ms_per_mb=N: do=sleep: so long before each operation, or for what a write holds
+// - rank=N: this rank of the job alone
+// - log=PATH: a line "rank kind path" for each operation that counts
 //
 // Calls go straight to the kernel: the library works before and below the sanitizers' own.
 #include <fcntl.h>
@@ -52,8 +52,8 @@ struct ErrorName {
     const char* name;
     int error;
 };
-constexpr ErrorName errors[] = {{"EACCES", EACCES}, {"EDQUOT", EDQUOT}, {"EFBIG", EFBIG},
-                                {"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EROFS", EROFS}};
+constexpr ErrorName errors[] = {{"EACCES", EACCES}, {"EDQUOT", EDQUOT}, {"EFBIG", EFBIG}, {"EIO", EIO},
+                                {"ENOLCK", ENOLCK}, {"ENOSPC", ENOSPC}, {"EROFS", EROFS}};
 
 [[noreturn]] void refuse(const char* text) {
     dprintf(2, "FAULTY_FILES: not understood: %s\n", text);
@@ -148,8 +148,9 @@ void note(const Rule& r, const char* kind, const char* path) {
 }
 
 bool counts(const Rule& r, const char* kind, const char* path) {
-    return (!strcmp(r.op, "any") || !strcmp(r.op, kind)) && !strncmp(path, r.under, strlen(r.under)) &&
-           strstr(path, r.match);
+    const bool locks = !strcmp(kind, "flock") || !strcmp(kind, "lock");
+    return (!strcmp(r.op, locks ? "lock" : "any") || !strcmp(r.op, kind)) &&
+           !strncmp(path, r.under, strlen(r.under)) && strstr(path, r.match);
 }
 
 // The absolute path of what a call names.
@@ -249,6 +250,14 @@ int unlink_at(int directory, const char* path, int flags) {
     return static_cast<int>(operation.end(syscall(SYS_unlinkat, directory, path, flags)));
 }
 
+int control(int descriptor, int command, void* argument) {
+    if (command == F_OFD_SETLK) {
+        const Operation operation("lock", descriptor);
+        if (operation.fails()) return -1;
+    }
+    return static_cast<int>(syscall(SYS_fcntl, descriptor, command, argument));
+}
+
 mode_t mode_of(int flags, va_list arguments) {
     return flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
 }
@@ -302,6 +311,28 @@ ssize_t writev(int descriptor, const iovec* parts, int count) {
     if (bytes == all) return operation.end(syscall(SYS_writev, descriptor, parts, count));
     return operation.end(
         syscall(SYS_write, descriptor, parts[0].iov_base, std::min(bytes, parts[0].iov_len)));
+}
+
+int flock(int descriptor, int how) {
+    const Operation operation("flock", descriptor);
+    if (operation.fails()) return -1;
+    return static_cast<int>(operation.end(syscall(SYS_flock, descriptor, how)));
+}
+
+int fcntl(int descriptor, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void* const argument = va_arg(arguments, void*);  // or a number of no more bytes, or none
+    va_end(arguments);
+    return control(descriptor, command, argument);
+}
+
+int fcntl64(int descriptor, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void* const argument = va_arg(arguments, void*);  // or a number of no more bytes, or none
+    va_end(arguments);
+    return control(descriptor, command, argument);
 }
 
 int fsync(int descriptor) {
