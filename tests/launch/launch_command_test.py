@@ -3,6 +3,7 @@
 
   launch_command_test.py --binary build/release/bin/escalier [unittest arguments]
 """
+import contextlib
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.dont_write_bytecode = True
@@ -18,6 +20,7 @@ from escalier_job import N0, ROOT, Case, environment, with_keys  # noqa: E402
 
 BINARY = ""
 USAGE, INPUT_MISSING, STOPPED = 2, 66, 75
+SCRIPT = os.path.join(ROOT, "scripts/mpirun")
 CORES = len(os.sched_getaffinity(0))
 LONG = with_keys(N0, train__steps=1000000, train__global_batch=4)
 
@@ -172,14 +175,35 @@ class Script(unittest.TestCase):
     """scripts/mpirun, whose folder a user may put into PATH."""
 
     def start(self, path):
-        return subprocess.run([os.path.join(ROOT, "scripts/mpirun"), "-n", "2", "echo", "rank"], env=environment(PATH=path),
+        return subprocess.run([SCRIPT, "-n", "2", "echo", "rank"], env=environment(PATH=path),
                               capture_output=True, text=True, timeout=60)
 
     def test_finds_open_mpi_behind_itself_and_copies_of_it(self):
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(os.path.join(ROOT, "scripts/mpirun"), folder)
+            shutil.copy(SCRIPT, folder)
             result = self.start(f"{ROOT}/scripts:{folder}:{os.environ['PATH']}")
         self.assertEqual((result.returncode, result.stdout), (0, "rank\nrank\n"), result)
+
+    def test_jobs_that_end_take_no_folder_from_those_that_start(self):
+        """Somebody takes every empty folder away, as Open MPI does at the end of a job."""
+        with tempfile.TemporaryDirectory() as folder:
+            over = threading.Event()
+
+            def remove():
+                while not over.is_set():
+                    for each in os.scandir(folder):
+                        with contextlib.suppress(OSError):
+                            os.rmdir(each.path)
+
+            remover = threading.Thread(target=remove)
+            remover.start()
+            try:
+                jobs = [subprocess.run([SCRIPT, "-n", "1", "true"], env={**os.environ, "TMPDIR": folder}, text=True,
+                                       capture_output=True, timeout=60, check=False) for _ in range(10)]
+            finally:
+                over.set()
+                remover.join()
+            self.assertEqual([job.stderr for job in jobs if job.returncode], [])
 
     def test_says_that_there_is_no_open_mpi(self):
         with tempfile.TemporaryDirectory() as folder:
