@@ -43,22 +43,24 @@ void compare(const checkpoint::TensorSource& a, const checkpoint::TensorSource& 
     for (const auto& [name, info] : a.tensors()) {
         const auto other = b.tensors().find(name);
         if (other == b.tensors().end()) {
-            findings.structure.push_back(name + suffix + " " + info.text() + " is only in A");
+            findings.structure.push_back(checkpoint::name_text(name) + suffix + " " + info.text() +
+                                         " is only in A");
         } else if (other->second.shape != info.shape) {
-            findings.structure.push_back(name + suffix + " is " + info.text() + " in A, " +
-                                         other->second.text() + " in B");
+            findings.structure.push_back(checkpoint::name_text(name) + suffix + " is " + info.text() +
+                                         " in A, " + other->second.text() + " in B");
         } else {
             const checkpoint::TensorDifference found = checkpoint::compare_tensor(a, b, name);
             if (found.differing == 0)
                 ++findings.equal;
             else
-                findings.differing.push_back(
-                    {name + suffix, checkpoint::index_text(info.shape, found.place), found});
+                findings.differing.push_back({checkpoint::name_text(name) + suffix,
+                                              checkpoint::index_text(info.shape, found.place), found});
         }
     }
     for (const auto& [name, info] : b.tensors())
         if (!a.tensors().contains(name))
-            findings.structure.push_back(name + suffix + " " + info.text() + " is only in B");
+            findings.structure.push_back(checkpoint::name_text(name) + suffix + " " + info.text() +
+                                         " is only in B");
 }
 
 // Of two checkpoints; one without an optimizer has none.

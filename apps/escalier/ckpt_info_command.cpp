@@ -168,8 +168,8 @@ void print_files(const json& facts) {
 
 void print_tensors(const json& list) {
     for (const json& tensor : list) {
-        std::cout << tensor["name"].get<std::string>() << "  " << tensor["dtype"].get<std::string>() << ' '
-                  << tensor["shape"].dump() << '\n';
+        std::cout << checkpoint::name_text(tensor["name"]) << "  " << tensor["dtype"].get<std::string>()
+                  << ' ' << tensor["shape"].dump() << '\n';
         if (!tensor.contains("pieces")) continue;
         for (const auto& [kind, pieces] : tensor["pieces"].items())
             for (const json& piece : pieces)

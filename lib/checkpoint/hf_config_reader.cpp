@@ -40,7 +40,8 @@ class ConfigReader {
     bool gpt2() const { return family_->model_type == "gpt2"; }
 
     [[noreturn]] void refuse(const std::string& key, const std::string& rule) const {
-        throw DataError(path_ + ": '" + key + "' is " + shortened(root_.at(key).dump()) + "; " + rule);
+        throw DataError(path_ + ": '" + shortened(key, 100) + "' is " + shortened(root_.at(key).dump()) +
+                        "; " + rule);
     }
 
     // The value of a key that is there and not null, which then counts as known.

@@ -80,20 +80,20 @@ void HfFolder::open_index(const std::string& index) {
     for (const auto& [name, file] : files) {
         if (!opened.contains(file)) {
             if (!is_file(directory_ + "/" + file))
-                throw IoError::read(directory_ + "/" + file + ", which " + index_name +
-                                    " names for tensor '" + shortened(name) +
+                throw IoError::read(directory_ + "/" + name_text(file) + ", which " + index_name +
+                                    " names for tensor '" + name_text(name) +
                                     "', is missing. Fetch the whole folder.");
             opened[file] = &open(file);
         }
         if (!opened[file]->tensors().contains(name))
-            throw DataError(opened[file]->path() + ": tensor '" + shortened(name) + "', which " + index_name +
+            throw DataError(opened[file]->path() + ": tensor '" + name_text(name) + "', which " + index_name +
                             " says is here, is missing. Index and shards are of different versions.");
     }
     for (const auto& [file, reader] : opened)
         for (const auto& [name, info] : reader->tensors()) {
             const auto found = files.find(name);
             if (found == files.end() || found->second != file)
-                throw DataError(reader->path() + ": tensor '" + shortened(name) + "' " + info.text() +
+                throw DataError(reader->path() + ": tensor '" + name_text(name) + "' " + info.text() +
                                 " is not named by " + index_name +
                                 " for this file. Index and shards are of different versions.");
         }
@@ -108,8 +108,8 @@ void HfFolder::add(const SafetensorsReader& file, const std::string& stored_name
     const std::string name = whole_model_name(model_.arch, stored_name);
     const auto [place, is_new] = places_.emplace(name, Place{&file, stored_name});
     if (!is_new)
-        throw DataError(file.path() + ": tensor '" + shortened(stored_name) + "' is there twice, as '" +
-                        shortened(place->second.name) + "' in " + place->second.file->path() +
+        throw DataError(file.path() + ": tensor '" + name_text(stored_name) + "' is there twice, as '" +
+                        name_text(place->second.name) + "' in " + place->second.file->path() +
                         " too. Keep one of them.");
     tensors_[name] = file.tensors().at(stored_name);
 }

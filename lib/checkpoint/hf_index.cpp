@@ -1,6 +1,7 @@
 #include "checkpoint/hf_index.h"
 
 #include "checkpoint/strict_json.h"
+#include "checkpoint/tensor_source.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -27,7 +28,7 @@ std::map<std::string, std::string> parse_hf_index(std::string_view text, const s
         const bool plain = file.find('/') == std::string::npos && file.find('\0') == std::string::npos &&
                            file.ends_with(".safetensors");
         if (!plain)
-            throw damaged("tensor '" + shortened(name) + "' is said to be in " + shortened(value.dump()) +
+            throw damaged("tensor '" + name_text(name) + "' is said to be in " + shortened(value.dump()) +
                           ", which is no name of a .safetensors file beside the index");
         files[name] = file;
     }

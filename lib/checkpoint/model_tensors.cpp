@@ -55,7 +55,7 @@ void check_is_model(const TensorSource& source, const config::ModelConfig& model
     }
     for (const auto& [name, info] : source.tensors())
         if (!expected.contains(name))
-            throw DataError(source.path() + ": tensor '" + name + "' " + info.text() +
+            throw DataError(source.path() + ": tensor '" + name_text(name) + "' " + info.text() +
                             " has no place in the model of the config. One of the two is of another model.");
 }
 

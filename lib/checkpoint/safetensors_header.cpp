@@ -5,6 +5,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "checkpoint/strict_json.h"
+#include "core/text.h"
 
 namespace escalier::checkpoint {
 
@@ -38,12 +39,12 @@ json parse_text(std::string_view text, const std::string& path) {
 }
 
 std::uint64_t unsigned_number(const json& value, const std::string& path, const std::string& what) {
-    if (!value.is_number_unsigned()) damaged(path, what + " is " + value.dump() + ", not a count");
+    if (!value.is_number_unsigned()) damaged(path, what + " is " + shortened(value.dump()) + ", not a count");
     return value.get<std::uint64_t>();
 }
 
 StoredTensor parse_tensor(const std::string& name, const json& entry, const std::string& path) {
-    const std::string where = "tensor '" + name + "'";
+    const std::string where = "tensor '" + name_text(name) + "'";
     if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() ||
         !entry.contains("shape") || !entry["shape"].is_array() || !entry.contains("data_offsets") ||
         !entry["data_offsets"].is_array() || entry["data_offsets"].size() != 2)
@@ -51,19 +52,20 @@ StoredTensor parse_tensor(const std::string& name, const json& entry, const std:
     StoredTensor tensor;
     tensor.info.dtype = entry["dtype"].get<std::string>();
     const std::optional<std::uint64_t> width = bytes_of(tensor.info.dtype);
-    if (!width) damaged(path, where + " has the unknown dtype '" + tensor.info.dtype + "'");
+    if (!width) damaged(path, where + " has the unknown dtype '" + shortened(tensor.info.dtype) + "'");
     std::uint64_t bytes = *width;
     for (const json& extent : entry["shape"]) {
         const std::uint64_t value = unsigned_number(extent, path, "an extent of " + where);
         if (value > INT64_MAX || __builtin_mul_overflow(bytes, value, &bytes))
-            damaged(path, where + " has the shape " + entry["shape"].dump() + ", more than 2^64 bytes");
+            damaged(path,
+                    where + " has the shape " + shortened(entry["shape"].dump()) + ", more than 2^64 bytes");
         tensor.info.shape.push_back(static_cast<std::int64_t>(value));
     }
     tensor.begin = unsigned_number(entry["data_offsets"][0], path, "an offset of " + where);
     tensor.end = unsigned_number(entry["data_offsets"][1], path, "an offset of " + where);
     if (tensor.end < tensor.begin || tensor.end - tensor.begin != bytes)
         damaged(path, where + " (" + tensor.info.text() + ") takes " + std::to_string(bytes) +
-                          " bytes, but its data_offsets are " + entry["data_offsets"].dump());
+                          " bytes, but its data_offsets are " + shortened(entry["data_offsets"].dump()));
     return tensor;
 }
 
@@ -71,7 +73,7 @@ Metadata parse_metadata(const json& entry, const std::string& path) {
     Metadata metadata;
     if (!entry.is_object()) damaged(path, "__metadata__ is not an object");
     for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) damaged(path, "__metadata__ entry '" + key + "' is not a string");
+        if (!value.is_string()) damaged(path, "__metadata__ entry '" + shortened(key) + "' is not a string");
         metadata[key] = value.get<std::string>();
     }
     return metadata;
@@ -91,11 +93,13 @@ void check_coverage(const SafetensorsHeader& header, std::uint64_t file_bytes, c
     std::uint64_t end = 0;
     for (const Piece& piece : pieces) {
         if (piece.end > data_bytes)
-            damaged(path, "tensor '" + *piece.name + "' ends at byte " + std::to_string(piece.end) +
-                              " of the data, but the file (" + std::to_string(file_bytes) +
-                              " bytes) has only " + std::to_string(data_bytes) + " bytes of data");
+            damaged(path, "tensor '" + name_text(*piece.name) + "' ends at byte " +
+                              std::to_string(piece.end) + " of the data, but the file (" +
+                              std::to_string(file_bytes) + " bytes) has only " + std::to_string(data_bytes) +
+                              " bytes of data");
         if (piece.begin != end)
-            damaged(path, "tensor '" + *piece.name + "' begins at byte " + std::to_string(piece.begin) +
+            damaged(path, "tensor '" + name_text(*piece.name) + "' begins at byte " +
+                              std::to_string(piece.begin) +
                               " of the data, but the tensor before it ends at byte " + std::to_string(end) +
                               (piece.begin < end ? " (overlap)" : " (hole)"));
         end = piece.end;

@@ -19,7 +19,7 @@ void SafetensorsReader::read_block(const std::string& name, const Block& block, 
     const StoredTensor& tensor = header_.tensors.at(name);
     const TensorInfo& info = tensor.info;
     if (info.dtype != "F32" && info.dtype != "F16" && info.dtype != "BF16")
-        throw DataError(path_ + ": tensor '" + name + "' is " + info.text() +
+        throw DataError(path_ + ": tensor '" + name_text(name) + "' is " + info.text() +
                         "; weights are read from F32, F16 or BF16. Convert the file.");
     const Block whole = whole_block(info.shape);
     ESCALIER_CHECK(block.elements() == 0 || intersection(block, whole) == block,

@@ -3,6 +3,8 @@
 #include <set>
 #include <vector>
 
+#include "core/text.h"
+
 namespace escalier::checkpoint {
 
 nlohmann::json parse_strict_json(std::string_view text) {
@@ -18,13 +20,16 @@ nlohmann::json parse_strict_json(std::string_view text) {
         if (event == json::parse_event_t::object_start) keys.emplace_back();
         if (event == json::parse_event_t::object_end) keys.pop_back();
         if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-            throw JsonFault("names '" + value.get<std::string>() + "' twice");
+            throw JsonFault("names '" + shortened(value.get_ref<const std::string&>()) + "' twice");
         return true;
     };
     try {
         return json::parse(text, watch);
     } catch (const json::exception& error) {
-        throw JsonFault(std::string("is not valid JSON (") + error.what() + ")");
+        // What it read last, which nlohmann quotes at the end, may be as long as the text.
+        const std::string fault = error.what();
+        throw JsonFault("is not valid JSON (" + shortened(fault.substr(0, fault.find("; last read")), 200) +
+                        ")");
     }
 }
 

@@ -21,7 +21,7 @@ struct Part {
 std::vector<Part> parts_of(const TensorInfo& info, const std::string& path, const std::string& name) {
     const std::vector<std::int64_t>& shape = info.shape;
     if (shape.empty() || shape.size() > 2)
-        throw DataError(path + ": tensor '" + name + "' is " + info.text() +
+        throw DataError(path + ": tensor '" + name_text(name) + "' is " + info.text() +
                         "; only vectors and matrices can be read");
     const bool matrix = shape.size() == 2;
     const std::int64_t rows = matrix ? shape[0] : 1, columns = matrix ? shape[1] : shape[0];
@@ -81,7 +81,8 @@ void require_finite(const TensorSource& source, const std::string& name, const s
         const auto bad =
             std::find_if_not(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
         if (bad == values.end()) return;
-        throw DataError(source.path() + ": " + what + " '" + name + "' has " + std::to_string(*bad) + " at " +
+        throw DataError(source.path() + ": " + what + " '" + name_text(name) + "' has " +
+                        std::to_string(*bad) + " at " +
                         index_text(source.tensors().at(name).shape, first + (bad - values.begin())));
     });
 }

@@ -15,8 +15,11 @@ struct TensorInfo {
     std::string dtype;  // as safetensors spells it: "F32", "BF16", …
     std::vector<std::int64_t> shape;
 
-    std::string text() const;  // "F32 [50257, 768]"
+    std::string text() const;  // "F32 [50257, 768]"; of more than eight extents the first eight
 };
+
+// A tensor's name that came from a file, for a message: its first 100 bytes, what is not printable as '?'.
+std::string name_text(const std::string& name);
 
 class TensorSource {
  public:

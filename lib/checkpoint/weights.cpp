@@ -127,7 +127,7 @@ void check_model(const TensorSource& source, const model::ParameterList& paramet
     }
     for (const auto& [name, stored] : source.tensors())
         if (!index.contains(name))
-            throw DataError(source.path() + ": tensor '" + name + "' " + stored.text() +
+            throw DataError(source.path() + ": tensor '" + name_text(name) + "' " + stored.text() +
                             " has no place in the model. Make the model section fit the file.");
 }
 

@@ -37,9 +37,8 @@ inline std::string percent(double share) {
     return text;
 }
 
-// Text from a file for a message: 40 bytes at most, what is not printable ASCII as '?'.
-inline std::string shortened(std::string_view text) {
-    constexpr std::size_t most = 40;
+// Text from a file for a message: `most` bytes of it, what is not printable ASCII as '?'.
+inline std::string shortened(std::string_view text, std::size_t most = 40) {
     std::string shown(text.substr(0, most));
     for (char& c : shown)
         if (c < ' ' || c > '~') c = '?';

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -172,6 +173,23 @@ TEST_F(SafetensorsTest, RefusesEveryBrokenHeaderByTensorAndFault) {
         {R"({"__metadata__":[],"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "not an object"},
     };
     for (const auto& [header, reason] : headers) expect_refused(with_header(header, data), reason);
+
+    // The same where every word is long and full of what moves a terminal's cursor.
+    const std::string tail = "\\u001b[2J" + std::string(5000, 'y') + "\"";
+    for (const auto& [header, reason] : headers) {
+        std::string hostile = header;
+        for (const char* word : {"a\"", "b\"", "n\"", "F33\""})
+            for (std::size_t at = hostile.find(word); at != std::string::npos; at = hostile.find(word, at)) {
+                const std::size_t quote = at + std::string(word).size() - 1;
+                hostile.replace(quote, 1, tail);
+                at = quote + tail.size();
+            }
+        write_bytes(with_header(hostile, data));
+        const std::string message = refusal();
+        EXPECT_LT(message.size(), path_.size() + 500) << header;
+        EXPECT_TRUE(std::all_of(message.begin(), message.end(), [](char c) { return c >= ' ' && c <= '~'; }))
+            << header << ": " << message;
+    }
 }
 
 TEST_F(SafetensorsTest, AcceptsScalarsPaddingAndEmptyTensors) {

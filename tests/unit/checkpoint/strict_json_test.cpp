@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace escalier::checkpoint {
 namespace {
 
@@ -26,6 +29,20 @@ TEST(StrictJson, NamesTheFault) {
     EXPECT_EQ(fault_of(std::string(100000, '[')), "is nested more than 64 deep");
     for (const char* text : {"", "{", "{} {}", "{\"a\": 1e999}", "\"\xff\"", "nan"})
         EXPECT_EQ(fault_of(text).find("is not valid JSON"), 0u) << text;
+}
+
+// Texts of others reach a terminal, whatever they hold.
+TEST(StrictJson, QuotesAFewPrintableBytes) {
+    const std::string name = "\\u001b[2J" + std::string(100000, 'x');
+    for (const std::string& text :
+         {"{\"" + name + "\": 1, \"" + name + "\": 1}", "{\"" + name, "[" + std::string(9999, '1') + "]",
+          "{\"a\": \"" + std::string(9999, 'x') + "\x1b[2J\x7f"}) {
+        const std::string fault = fault_of(text);
+        EXPECT_LT(fault.size(), 300u) << fault.size();
+        EXPECT_GT(fault.size(), 0u);
+        EXPECT_TRUE(std::all_of(fault.begin(), fault.end(), [](char c) { return c >= ' ' && c <= '~'; }))
+            << fault;
+    }
 }
 
 }  // namespace
