@@ -46,9 +46,15 @@ class Gatherer {
           device_(device),
           piece_(static_cast<std::size_t>(largest)) {}
 
-    // Collective. The whole tensor as stored on rank 0, nothing elsewhere.
-    std::span<const float> gather(const std::string& name, const GlobalTensor& tensor) {
-        if (group_.rank() == 0) whole_.resize(static_cast<std::size_t>(tensor.shape.elements()));
+    // Takes what holds one whole tensor, on the rank that does.
+    void reserve(const TensorIndex& index) {
+        std::int64_t largest = 0;
+        for (const auto& [name, tensor] : index) largest = std::max(largest, tensor.shape.elements());
+        whole_.resize(static_cast<std::size_t>(largest));
+    }
+
+    // Collective. The whole tensor as stored where `assembles` and reserved for, nothing elsewhere.
+    std::span<const float> gather(const std::string& name, const GlobalTensor& tensor, bool assembles) {
         const std::string label = "gathering " + name;
         for (const Piece& piece : tensor.pieces) {
             const TensorView view(piece_.data(), DType::f32, {piece.box.extent.elements()});
@@ -57,9 +63,10 @@ class Gatherer {
                                      parameters_[static_cast<std::size_t>(piece.entry)].weight.data(),
                                      view.bytes());
             if (group_.size() > 1) group_.broadcast(view, piece.rank, label.c_str());
-            if (group_.rank() == 0) place(tensor, piece.box, piece_.data(), whole_.data());
+            if (assembles) place(tensor, piece.box, piece_.data(), whole_.data());
         }
-        return whole_;
+        if (!assembles) return {};
+        return std::span<const float>(whole_).first(static_cast<std::size_t>(tensor.shape.elements()));
     }
 
  private:
@@ -89,17 +96,19 @@ void save_weights(const std::string& path, const model::ParameterList& parameter
         if (group.rank() != 0 || failure) return;
         try {
             action();
-        } catch (const IoError&) {
+        } catch (const std::exception&) {
             failure = std::current_exception();
         }
     };
     try_to([&] {
         std::map<std::string, Shape> shapes;
         for (const auto& [name, tensor] : index) shapes[name] = tensor.stored_shape();
+        gatherer.reserve(index);
         writer.emplace(path, shapes, metadata);
     });
     for (const auto& [name, tensor] : index) {
-        const std::span<const float> whole = gatherer.gather(name, tensor);
+        const bool assembles = group.rank() == 0 && !failure;
+        const std::span<const float> whole = gatherer.gather(name, tensor, assembles);
         try_to([&] { writer->append(whole); });
         groups.dp->barrier(("writing of " + name).c_str());
     }

@@ -17,7 +17,8 @@ namespace escalier::checkpoint {
 inline constexpr const char* model_metadata_key = "escalier_model";
 
 // Collective over all ranks of the grid. Rank 0 writes, and holds one whole tensor at a time. Throws IoError
-// (write) on rank 0 alone, after all ranks are through, so the caller must let ranks agree.
+// (write), or what else stops it, on rank 0 alone, after all ranks are through, so the caller must let ranks
+// agree.
 void save_weights(const std::string& path, const model::ParameterList& parameters,
                   const parallel::Groups& groups, device::Device& device, const Metadata& metadata);
 

@@ -25,6 +25,17 @@ class WeightsOnGrids : public ::testing::TestWithParam<std::string> {
                                      {{checkpoint::model_metadata_key, "a model"}});
         world_.barrier("whole model saved");
     }
+    // A save whose rank 0 fails with no error of the disk: metadata that JSON cannot hold. Whether it threw.
+    bool fails_to_save(GridModel& model, const std::string& path) {
+        bool failed = false;
+        try {
+            checkpoint::save_weights(path, model.parameters, model.groups, *model.device, {{"key", "\xff"}});
+        } catch (const std::exception&) {
+            failed = true;
+        }
+        world_.barrier("weights not saved");
+        return failed;
+    }
     // The message of the refusal to load `path`, the same on every rank.
     std::string refusal(const std::string& path, const parallel::Grid& grid) {
         GridModel model(small_model(GetParam()), grid, world_);
@@ -49,6 +60,13 @@ TEST_P(WeightsOnGrids, TheFileDoesNotDependOnTheGrid) {
         GridModel model(small_model(GetParam()), grid, world_);
         save(model, file(grid.text()));
         EXPECT_TRUE(test::TempFolder::bytes_of(file(grid.text())) == expected) << grid.text();
+    }
+}
+
+TEST_P(WeightsOnGrids, ASaveThatFailsLeavesNoRankWaiting) {
+    for (const parallel::Grid& grid : grids_of(world_.size())) {
+        GridModel model(small_model(GetParam()), grid, world_);
+        EXPECT_EQ(fails_to_save(model, file("none")), world_.rank() == 0) << grid.text();
     }
 }
 
