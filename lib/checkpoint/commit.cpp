@@ -18,14 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view unfinished_suffix = ".tmp";
-
-bool is_leftover(const std::string& name) {
-    if (name == std::string(latest_name) + ".tmp" || name.starts_with(trash_prefix)) return true;
-    return name.ends_with(unfinished_suffix) &&
-           step_of_directory(name.substr(0, name.size() - unfinished_suffix.size()));
-}
-
 // `from` as the file `name` of the folder `directory`.
 ManifestFile copy_file(FileLayer& files, const std::string& from, const std::string& directory,
                        const std::string& name) {
@@ -69,7 +61,8 @@ std::vector<ManifestFile> copy_assets(FileLayer& files, const SaveFacts& facts, 
 }
 
 // Gives the unfinished folder its name. Where the name is taken, the two change places, so that a whole
-// checkpoint has it at every instant; what was there then lies in the trash.
+// checkpoint has it at every instant; or the old one steps aside, from where it can come back. Returns where
+// the old one lies then.
 std::optional<std::string> take_name(FileLayer& files, const std::string& run_directory, std::int64_t step) {
     const std::string name = step_directory_name(step), path = run_directory + "/" + name;
     const std::string unfinished = unfinished_directory(run_directory, step);
@@ -78,30 +71,25 @@ std::optional<std::string> take_name(FileLayer& files, const std::string& run_di
         return std::nullopt;
     }
     if (files.exchange(unfinished, path))
-        return move_to_trash(files, run_directory, name + std::string(unfinished_suffix));
-    const std::string trash = move_to_trash(files, run_directory, name);
-    files.rename(unfinished, path);
-    return trash;
+        return move_to_trash(files, run_directory, name + unfinished_suffix);
+    const std::string aside = set_aside(files, run_directory, step);
+    try {
+        files.rename(unfinished, path);
+    } catch (const IoError&) {
+        try {
+            files.rename(aside, path);
+        } catch (const IoError&) {
+            // The first failure is the one to tell; the next start gives the name back.
+        }
+        throw;
+    }
+    return aside;
 }
 
 }  // namespace
 
 std::string unfinished_directory(const std::string& run_directory, std::int64_t step) {
-    return run_directory + "/" + step_directory_name(step) + std::string(unfinished_suffix);
-}
-
-void remove_leftovers(FileLayer& files, const std::string& run_directory) {
-    std::vector<std::pair<std::string, bool>> leftovers;
-    std::error_code error;
-    for (fs::directory_iterator at(run_directory, error), end; !error && at != end; at.increment(error))
-        if (is_leftover(at->path().filename().string()))
-            leftovers.emplace_back(at->path().string(), fs::is_directory(at->symlink_status()));
-    std::sort(leftovers.begin(), leftovers.end());
-    for (const auto& [path, is_directory] : leftovers)
-        if (is_directory)
-            remove_tree(files, path);
-        else
-            files.remove_file(path);
+    return run_directory + "/" + step_directory_name(step) + unfinished_suffix;
 }
 
 std::optional<std::string> commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,

@@ -20,15 +20,13 @@ struct SaveFacts {
 };
 
 // RUN/step_NNNNNNNN.tmp, where files lie until the commit.
+inline constexpr const char* unfinished_suffix = ".tmp";
 std::string unfinished_directory(const std::string& run_directory, std::int64_t step);
 
-// Removes what saves that were killed left behind: step_*.tmp, .trash-*, latest.tmp.
-void remove_leftovers(FileLayer& files, const std::string& run_directory);
-
 // Writes config, assets and manifest into the unfinished folder, gives it its name and makes it the latest,
-// all durable on return. A checkpoint of that step that was there lies in the trash then, whose path is
-// returned. manifest.run is facts.run; config and assets
-// are added to its files.
+// all durable on return. Returns where a checkpoint of that step that was there lies then, to be removed.
+// Where it fails, a whole one has the name if one had it before. manifest.run is facts.run; config and assets
+// are added to its files. Throws IoError.
 std::optional<std::string> commit(FileLayer& files, const std::string& run_directory, const SaveFacts& facts,
                                   const Manifest& manifest);
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/gather_text.h"
+#include "checkpoint/leftovers.h"
 #include "checkpoint/piece_file.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/run_folder.h"

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "checkpoint/leftovers.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/tensor_blocks.h"
 #include "checkpoint/trash.h"

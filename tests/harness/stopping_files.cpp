@@ -72,9 +72,9 @@ void StoppingFiles::changed(Kind kind, const std::string& path, const std::strin
 
 void StoppingFiles::follow(const std::string& from, const std::string& to, bool both_ways,
                            std::size_t count) {
-    const auto moved = [&](const std::string& path) {
+    const auto moved = [&](const std::string& path, bool given_up = false) {
         const auto below = [&](const std::string& folder) {
-            return path == folder || path.starts_with(folder + "/");
+            return (path == folder && !given_up) || path.starts_with(folder + "/");
         };
         if (below(from)) return to + path.substr(from.size());
         if (both_ways && below(to)) return from + path.substr(to.size());
@@ -82,7 +82,10 @@ void StoppingFiles::follow(const std::string& from, const std::string& to, bool 
     };
     for (std::size_t i = 0; i < count; ++i) {
         Change& change = changes_[i];
-        change.path = moved(change.path);
+        // A name that was given up may be another's by now.
+        const bool given_up = change.kind == Kind::renamed || change.kind == Kind::removed_file ||
+                              change.kind == Kind::removed_directory;
+        change.path = moved(change.path, given_up);
         change.other = moved(change.other);
         std::set<std::string> directories;
         for (const std::string& directory : change.directories) directories.insert(moved(directory));
@@ -170,9 +173,9 @@ void StoppingFiles::rename(const std::string& from, const std::string& to) {
 
 bool StoppingFiles::exchange(const std::string& a, const std::string& b) {
     begin(a);
-    const bool done = files_.exchange(a, b);
-    if (done) changed(Kind::exchanged, a, b);
-    return done;
+    if (!exchanges_ || !files_.exchange(a, b)) return false;
+    changed(Kind::exchanged, a, b);
+    return true;
 }
 
 void StoppingFiles::sync_directory(const std::string& path) {

@@ -41,6 +41,8 @@ class StoppingFiles : public checkpoint::FileLayer {
         left_ = operations;
         fails_once_ = true;
     }
+    // As on file systems where no two folders change places in one step.
+    void cannot_exchange() { exchanges_ = false; }
     std::int64_t operations() const { return operations_; }
     bool stopped() const { return stopped_; }
 
@@ -81,6 +83,7 @@ class StoppingFiles : public checkpoint::FileLayer {
     std::int64_t left_ = never;
     std::int64_t operations_ = 0;
     bool fails_once_ = false;
+    bool exchanges_ = true;
     bool stopped_ = false;
     int kept_ = 0;
     std::vector<Change> changes_;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <list>
 #include <numeric>
 #include <optional>
@@ -88,6 +89,11 @@ class StoppedSaves : public ::testing::Test {
     const std::string run_ = folder_.path() + "/run";
     const std::string limbo_ = folder_.path() + "/limbo." + std::to_string(world_.rank());
 
+    // Each rank remembers by itself what is durable, so a loss of power takes one rank.
+    std::vector<Loss> losses() const {
+        if (world_.size() > 1) return {Loss::nothing};
+        return {Loss::nothing, Loss::data, Loss::names, Loss::outer_names, Loss::both};
+    }
     void start_anew() {
         world_.barrier("the last run looked at");
         if (world_.rank() == 0) fs::remove_all(run_), fs::create_directory(run_);
@@ -151,12 +157,9 @@ class StoppedSaves : public ::testing::Test {
 };
 
 TEST_F(StoppedSaves, AWholeCheckpointIsThereAfterEveryOperation) {
-    // Each rank remembers by itself what is durable, so a loss of power takes one rank.
-    std::vector<Loss> losses = {Loss::nothing};
-    if (world_.size() == 1) losses = {Loss::nothing, Loss::data, Loss::names, Loss::outer_names, Loss::both};
     const std::int64_t most = world_.size() == 1 ? 3 : 1;  // rank 0 alone removes
     for (std::int64_t keep_last = 1; keep_last <= most; ++keep_last)
-        for (const Loss loss : losses) {
+        for (const Loss loss : losses()) {
             std::int64_t found_late = 0;
             for (std::int64_t operations = 0;; ++operations) {
                 start_anew();
@@ -179,14 +182,16 @@ TEST_F(StoppedSaves, AWholeCheckpointIsThereAfterEveryOperation) {
         }
 }
 
-// A run that went back to step 1 of 3 saves step 2 once more.
-TEST_F(StoppedSaves, AStepThatIsSavedAgainIsThereAtEveryInstant) {
-    const std::string again = run_ + "/" + checkpoint::step_directory_name(2);
-    for (std::int64_t operations = 0;; ++operations) {
-        start_anew();
-        StoppingFiles files(limbo_);
+// A run that went back to step 1 of 3 saves step 2 once more. Whether that was said to be durable.
+class StepSavedAgain : public StoppedSaves, public ::testing::WithParamInterface<bool> {
+ protected:
+    const bool exchanges_ = GetParam();
+    const std::string again_ = run_ + "/" + checkpoint::step_directory_name(2);
+
+    // at_fault: called before the second save of step 2.
+    bool save(StoppingFiles& files, const std::function<void()>& at_fault) {
+        if (!exchanges_) files.cannot_exchange();
         TinyState state(keeping(3));
-        bool durable = false;
         try {
             state.saver->open(run_, test::env(), files);
             for (std::int64_t step = 1; step <= 3; ++step) {
@@ -194,27 +199,73 @@ TEST_F(StoppedSaves, AStepThatIsSavedAgainIsThereAtEveryInstant) {
                 state.saver->begin(TinyState::facts(step));
                 state.saver->finish();
             }
-            files.stop_after(operations);
+            at_fault();
             state.set(20);
             state.saver->begin(TinyState::facts(2));
-            durable = state.saver->finish().has_value();
+            return state.saver->finish().has_value();
         } catch (const comm::AgreedError& error) {
             EXPECT_EQ(error.code(), ExitCode::write_failed) << error.what();
+            return false;
         }
+    }
+    void expect_whole(bool durable) {
         world_.barrier("the run stopped");
-        const checkpoint::CheckpointReader reader(again);
+        const checkpoint::CheckpointReader reader(again_);
         for (std::size_t file = 0; file < reader.manifest().files.size(); ++file) reader.verify_file(file);
+        TinyState state(keeping(1));
         state.load(reader);
         EXPECT_TRUE(state.holds(20) || (state.holds(2) && !durable));
         EXPECT_EQ(checkpoint::list_checkpoints(run_).size(), 3u);  // step 3 is of another branch and stays
         const checkpoint::Choice choice = checkpoint::newest_checkpoint(run_);
         EXPECT_TRUE(choice.warnings.empty());
-        EXPECT_TRUE(choice.directory == again || !durable) << choice.directory;
-        int stopped = files.stopped();
-        world_.all_reduce_max(TensorView(&stopped, DType::i32, {1}), "whether all is done");
-        if (!stopped) break;
+        EXPECT_TRUE(choice.directory == again_ || !durable) << choice.directory;
+        world_.barrier("the step looked at");
     }
+    void open_the_next_run() {
+        StoppingFiles files(limbo_);
+        TinyState(keeping(3)).saver->open(run_, test::env(), files);
+    }
+    bool on_any_rank(bool here) {
+        int value = here;
+        world_.all_reduce_max(TensorView(&value, DType::i32, {1}), "whether all is done");
+        return value != 0;
+    }
+};
+
+TEST_P(StepSavedAgain, IsThereWheneverTheRunStops) {
+    for (const Loss loss : losses())
+        for (std::int64_t operations = 0;; ++operations) {
+            SCOPED_TRACE("after " + std::to_string(operations) + " operations");
+            start_anew();
+            StoppingFiles files(limbo_);
+            const bool durable = save(files, [&] { files.stop_after(operations); });
+            world_.barrier("all have stopped");
+            files.lose(loss, run_);
+            if (exchanges_) expect_whole(durable);
+            open_the_next_run();
+            expect_whole(durable);
+            if (!on_any_rank(files.stopped())) break;
+        }
 }
+
+TEST_P(StepSavedAgain, IsThereWhereTheDiskFailsOnce) {
+    for (int failing = 0; failing < world_.size(); ++failing)
+        for (std::int64_t operations = 0;; ++operations) {
+            SCOPED_TRACE("after " + std::to_string(operations) + " operations of rank " +
+                         std::to_string(failing));
+            start_anew();
+            StoppingFiles files(limbo_);
+            const bool durable = save(files, [&] {
+                if (world_.rank() == failing) files.fail_after(operations);
+            });
+            expect_whole(durable);
+            if (!on_any_rank(files.stopped())) break;
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(FileSystems, StepSavedAgain, ::testing::Bool(), [](const auto& info) {
+    return std::string(info.param ? "ThatExchangesFolders" : "ThatOnlyRenames");
+});
 
 TEST_F(StoppedSaves, ADiskThatFailsOnceCostsOneSave) {
     for (int failing = 0; failing < world_.size(); ++failing)

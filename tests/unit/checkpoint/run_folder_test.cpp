@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "checkpoint/leftovers.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/trash.h"
 #include "core/error.h"
 #include "tests/harness/temp_folder.h"
 #include "tests/unit/checkpoint/small_checkpoint.h"
@@ -132,6 +136,21 @@ TEST_F(RunFolderTest, LeftoversGoAndNothingElse) {
     for (const char* name :
          {"step_00000003", "latest", "hf", "step_x.tmp", "step_00000008", "metrics.jsonl", "weights.tmp"})
         EXPECT_TRUE(std::filesystem::exists(folder_ / name)) << name;
+}
+
+TEST_F(RunFolderTest, WhatWasSetAsideForANewerOneThatDidNotComeGetsItsNameBack) {
+    for (const std::int64_t step : {3, 4, 5, 6}) save(step);
+    for (const std::int64_t step : {3, 4, 5}) set_aside(files_, run_, step);
+    save(4);                                       // the newer one came
+    move_to_trash(files_, run_, "step_00000006");  // to be removed
+    test::TempFolder::put(run_ + "/.trash-aside-step_00000005/weights-00000.safetensors", "short");
+    remove_leftovers(files_, run_);
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(run_))
+        names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(names, (std::vector<std::string>{"latest", "step_00000003", "step_00000004"}));
+    EXPECT_EQ(read_manifest(run_ + "/step_00000003").run.step, 3);
 }
 
 TEST_F(RunFolderTest, ExpiredOnesGoAndDamagedOnesStay) {
