@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <system_error>
 #include <vector>
 
 #include "checkpoint/file_hash.h"
+#include "checkpoint/read_blocks.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/trash.h"
 #include "core/error.h"
@@ -21,18 +21,14 @@ namespace {
 // `from` as the file `name` of the folder `directory`.
 ManifestFile copy_file(FileLayer& files, const std::string& from, const std::string& directory,
                        const std::string& name) {
-    std::ifstream in(from, std::ios::binary);
-    if (!in) throw IoError::read(from + ": cannot be read, so that it cannot be carried along");
     const std::unique_ptr<OutputFile> out = files.create(directory + "/" + name);
-    std::vector<char> buffer(std::size_t{1} << 20);
     ManifestFile copied{name, 0, ""};
     FileHash hash;
-    while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || in.gcount() > 0) {
-        const auto bytes = static_cast<std::size_t>(in.gcount());
-        out->write(buffer.data(), bytes);
-        hash.add(buffer.data(), bytes);
+    read_blocks(from, [&](const char* data, std::size_t bytes) {
+        out->write(data, bytes);
+        hash.add(data, bytes);
         copied.bytes += bytes;
-    }
+    });
     out->sync();
     copied.xxh3_128 = hash.hex();
     return copied;

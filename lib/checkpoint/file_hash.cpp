@@ -1,18 +1,12 @@
 #include "checkpoint/file_hash.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <vector>
 
 // In the header's own code, so that it is compiled for the processor this program is for.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/error.h"
+#include "checkpoint/read_blocks.h"
 
 namespace escalier::checkpoint {
 
@@ -43,27 +37,8 @@ std::string FileHash::hex() const {
 }
 
 std::string hash_of_file(const std::string& path) {
-    const auto fail = [&](const char* what) {
-        throw IoError::read(path + ": " + what + ": " + std::strerror(errno));
-    };
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (descriptor < 0) fail("cannot open");
-    ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
     FileHash hash;
-    std::vector<char> buffer(std::size_t{1} << 20);
-    for (;;) {
-        const ssize_t bytes = ::read(descriptor, buffer.data(), buffer.size());
-        if (bytes < 0 && errno == EINTR) continue;
-        if (bytes < 0) {
-            const int error = errno;
-            ::close(descriptor);
-            errno = error;
-            fail("cannot be read");
-        }
-        if (bytes == 0) break;
-        hash.add(buffer.data(), static_cast<std::size_t>(bytes));
-    }
-    ::close(descriptor);
+    read_blocks(path, [&](const char* data, std::size_t bytes) { hash.add(data, bytes); });
     return hash.hex();
 }
 

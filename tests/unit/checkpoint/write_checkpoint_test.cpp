@@ -105,6 +105,21 @@ TEST_F(WriteCheckpointTest, WhatCannotBeWrittenLeavesNothing) {
     EXPECT_GT(failures, 15);
 }
 
+// This process's own memory: a file that opens, whose bytes at address 0 cannot be read.
+TEST_F(WriteCheckpointTest, AFileThatCannotBeReadToItsEndIsNotCarriedAlongCutShort) {
+    std::filesystem::create_symlink("/proc/self/mem", assets_ + "/vocab.json");
+    PosixFiles files;
+    try {
+        write_checkpoint(run_, SafetensorsReader(weights_), facts(), files);
+        ADD_FAILURE() << "accepted";
+    } catch (const IoError& error) {
+        EXPECT_EQ(error.code(), ExitCode::input_missing);
+        EXPECT_EQ(std::string(error.what()).find(assets_ + "/vocab.json: cannot be read: "), 0u)
+            << error.what();
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(run_));
+}
+
 TEST_F(WriteCheckpointTest, NanIsRefusedByName) {
     write_weights(std::nanf(""));
     PosixFiles files;

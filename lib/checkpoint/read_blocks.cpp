@@ -1,0 +1,50 @@
+#include "checkpoint/read_blocks.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+
+namespace escalier::checkpoint {
+
+namespace {
+
+class Descriptor {
+ public:
+    explicit Descriptor(int number) : number_(number) {}
+    ~Descriptor() {
+        if (number_ >= 0) ::close(number_);
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    int number() const { return number_; }
+
+ private:
+    int number_;
+};
+
+}  // namespace
+
+void read_blocks(const std::string& path,
+                 const std::function<void(const char* data, std::size_t bytes)>& take) {
+    const auto fail = [&](const char* what) {
+        throw IoError::read(path + ": " + what + ": " + std::strerror(errno));
+    };
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (file.number() < 0) fail("cannot open");
+    ::posix_fadvise(file.number(), 0, 0, POSIX_FADV_SEQUENTIAL);
+    std::vector<char> buffer(std::size_t{1} << 20);
+    for (;;) {
+        const ssize_t bytes = ::read(file.number(), buffer.data(), buffer.size());
+        if (bytes < 0 && errno == EINTR) continue;
+        if (bytes < 0) fail("cannot be read");
+        if (bytes == 0) return;
+        take(buffer.data(), static_cast<std::size_t>(bytes));
+    }
+}
+
+}  // namespace escalier::checkpoint
