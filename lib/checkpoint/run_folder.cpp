@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <system_error>
 
+#include "checkpoint/read_blocks.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -20,12 +19,13 @@ namespace {
 constexpr std::string_view step_prefix = "step_";
 constexpr std::size_t step_digits = 8;
 
-// Nothing when it cannot be read.
+// Nothing when there is no such file. Throws IoError when it cannot be read.
 std::optional<std::string> content(const std::string& path) {
-    if (!fs::is_regular_file(path)) return std::nullopt;
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return std::nullopt;
-    return std::string(std::istreambuf_iterator<char>(file), {});
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) return std::nullopt;
+    std::string text;
+    read_blocks(path, [&](const char* data, std::size_t bytes) { text.append(data, bytes); });
+    return text;
 }
 
 std::string fault_of(const std::string& directory, std::int64_t step) {
@@ -34,7 +34,7 @@ std::string fault_of(const std::string& directory, std::int64_t step) {
         if (manifest.run.step != step)
             return directory + ": its manifest is of step " + std::to_string(manifest.run.step);
         return "";
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // whatever is wrong with it, the others may be sound
         return error.what();
     }
 }
@@ -46,10 +46,15 @@ Manifest read_manifest(const std::string& step_directory) {
     if (!fs::is_directory(step_directory, error))
         throw IoError::read(step_directory + ": there is no such checkpoint folder");
     const std::string path = step_directory + "/" + manifest_name;
-    const std::optional<std::string> text = content(path);
+    std::optional<std::string> text;
+    std::string fault = path + ": cannot be read";
+    try {
+        text = content(path);
+    } catch (const IoError& unreadable) {
+        fault = unreadable.what();
+    }
     if (!text)
-        throw DataError(path + ": cannot be read, so that " + step_directory +
-                        " is no whole checkpoint: use another one.");
+        throw DataError(fault + ", so that " + step_directory + " is no whole checkpoint: use another one.");
     Manifest manifest = parse_manifest(*text, path);
     for (const ManifestFile& file : manifest.files) {
         const std::string name = step_directory + "/" + file.name;
@@ -89,6 +94,8 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& run_directory) 
         const std::optional<std::int64_t> step = step_of_directory(name);
         if (step) entries.push_back({run_directory + "/" + name, *step, ""});
     }
+    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+        throw IoError::read(run_directory + ": cannot be listed: " + error.message());
     std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
     for (CheckpointEntry& entry : entries) entry.fault = fault_of(entry.directory, entry.step);
     return entries;
@@ -97,16 +104,21 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& run_directory) 
 Choice newest_checkpoint(const std::string& run_directory, const std::vector<std::string>& unusable) {
     Choice choice;
     const std::string latest = run_directory + "/" + latest_name;
-    std::optional<std::string> name = content(latest);
+    const auto warn = [&](const std::string& warning) {
+        if (std::find(choice.warnings.begin(), choice.warnings.end(), warning) == choice.warnings.end())
+            choice.warnings.push_back(warning);
+    };
+    std::optional<std::string> name;
+    try {
+        name = content(latest);
+    } catch (const IoError& unreadable) {
+        warn(unreadable.what());
+    }
     while (name && !name->empty() && name->back() == '\n') name->pop_back();
     std::vector<CheckpointEntry> entries = list_checkpoints(run_directory);
     std::erase_if(entries, [&](const CheckpointEntry& entry) {
         return std::find(unusable.begin(), unusable.end(), entry.directory) != unusable.end();
     });
-    const auto warn = [&](const std::string& warning) {
-        if (std::find(choice.warnings.begin(), choice.warnings.end(), warning) == choice.warnings.end())
-            choice.warnings.push_back(warning);
-    };
     if (name) {
         const auto named = std::find_if(entries.begin(), entries.end(), [&](const CheckpointEntry& entry) {
             return entry.directory == run_directory + "/" + *name;

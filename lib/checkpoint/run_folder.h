@@ -28,7 +28,7 @@ struct CheckpointEntry {
     std::int64_t step = 0;
     std::string fault;  // empty: the manifest is whole and its files are there with the right sizes
 };
-// By step; empty when there is no such folder.
+// By step; empty when there is no such folder. Throws IoError (66) when there is one that cannot be listed.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& run_directory);
 
 struct Choice {

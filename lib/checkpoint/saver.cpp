@@ -124,9 +124,14 @@ void Saver::State::start_commit() {
         manifest.run = facts.run;
         fill_manifest(manifest, shares, by_rank);
         const std::optional<std::string> replaced = commit(*files, run_directory, facts, manifest);
-        if (replaced) warnings = empty_trash(*files, {*replaced});
-        for (const std::string& warning : remove_expired(*files, run_directory, facts.run.step, config))
-            warnings.push_back(warning);
+        // It is saved. What goes wrong from here on is no failure of the save.
+        try {
+            if (replaced) warnings = empty_trash(*files, {*replaced});
+            for (const std::string& warning : remove_expired(*files, run_directory, facts.run.step, config))
+                warnings.push_back(warning);
+        } catch (const std::exception& error) {
+            warnings.push_back(std::string("older checkpoints were left as they are: ") + error.what());
+        }
     });
 }
 

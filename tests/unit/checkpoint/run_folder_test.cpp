@@ -121,6 +121,29 @@ TEST_F(RunFolderTest, ListsByStepWithWhatIsWrong) {
         EXPECT_EQ(entries[i].fault.empty(), expected[i].second.empty());
     }
     EXPECT_TRUE(list_checkpoints(folder_ / "absent").empty());
+    std::filesystem::create_symlink("loop", folder_ / "loop");
+    EXPECT_THROW(list_checkpoints(folder_ / "loop"), IoError);
+}
+
+// This process's own memory: a file that opens, whose bytes at address 0 cannot be read.
+TEST_F(RunFolderTest, AManifestThatCannotBeReadIsTheFaultOfItsCheckpointAlone) {
+    for (const std::int64_t step : {3, 4, 5}) save(step);
+    const std::string broken = run_ + "/step_00000004/manifest.json";
+    std::filesystem::remove(broken);
+    std::filesystem::create_symlink("/proc/self/mem", broken);
+    const std::vector<CheckpointEntry> entries = list_checkpoints(run_);
+    ASSERT_EQ(entries.size(), 3u);
+    EXPECT_NE(entries[1].fault.find(broken + ": cannot be read: Input/output error"), std::string::npos)
+        << entries[1].fault;
+    config::CheckpointConfig config;
+    config.keep_last = 1;
+    EXPECT_TRUE(remove_expired(files_, run_, 5, config).empty());
+    EXPECT_EQ(list_checkpoints(run_).size(), 2u);
+    test::TempFolder::put(run_ + "/latest", "step_00000004\n");
+    EXPECT_EQ(newest("the newest whole one", 1), "step_00000005");
+    std::filesystem::remove(run_ + "/latest");
+    std::filesystem::create_symlink("/proc/self/mem", run_ + "/latest");
+    EXPECT_EQ(newest("the newest whole one", 1), "step_00000005");
 }
 
 TEST_F(RunFolderTest, LeftoversGoAndNothingElse) {
