@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 namespace {
 
 bool is_leftover(const std::string& name) {
-    if (name == std::string(latest_name) + ".tmp" || name.starts_with(trash_prefix)) return true;
+    if (name == std::string(latest_name) + ".tmp" || name == probe_name || name.starts_with(trash_prefix))
+        return true;
     const std::string_view suffix = unfinished_suffix;
     return name.ends_with(suffix) && step_of_directory(name.substr(0, name.size() - suffix.size()));
 }

@@ -85,6 +85,7 @@ struct Saver::State {
     std::string label() const { return "the checkpoint of step " + std::to_string(facts.run.step); }
     std::string unfinished() const { return unfinished_directory(run_directory, facts.run.step); }
 
+    void try_to_write(const std::string& probe) const;
     void start_writing();
     void start_commit();
     void give_up();
@@ -93,6 +94,20 @@ struct Saver::State {
     std::optional<SavedCheckpoint> finish();
     void remove_unfinished();
 };
+
+// In a folder that rank 0 made, by every rank: it is there only where all nodes share the run folder.
+void Saver::State::try_to_write(const std::string& probe) const {
+    const std::string rank = std::to_string(env->world().rank());
+    try {
+        const std::string path = probe + "/rank-" + rank;
+        files->create(path);
+        files->remove_file(path);
+    } catch (const IoError& error) {
+        throw IoError::write("rank " + rank + " on " + env->place().host + " cannot write into " +
+                             run_directory + ", where each rank writes its part of a checkpoint: " +
+                             error.what() + " Set run.dir to a folder that all nodes share and may write.");
+    }
+}
 
 void Saver::State::start_writing() {
     cancel = false;
@@ -222,13 +237,26 @@ void Saver::open(const std::string& run_directory, comm::MpiEnv& env, FileLayer&
     for (const std::string& text :
          all_gather_text(share_text(s.values.share()), world, "what each rank saves"))
         if (world.rank() == 0) s.shares.push_back(parse_share(text));
+    const std::string probe = s.run_directory + "/" + probe_name;
     env.agree([&] {
         if (world.rank() != 0) return;
         remove_leftovers(files, s.run_directory);
-        const std::string probe = s.run_directory + "/" + latest_name + ".tmp";
-        files.create(probe);
-        files.remove_file(probe);
+        files.make_directory(probe);
     });
+    const auto remove_probe = [&] {
+        try {
+            if (world.rank() == 0) remove_tree(files, probe);
+        } catch (const IoError&) {
+            // The next start removes it.
+        }
+    };
+    try {
+        env.agree([&] { s.try_to_write(probe); });
+    } catch (const comm::AgreedError&) {
+        remove_probe();
+        throw;
+    }
+    remove_probe();
 }
 
 std::optional<SavedCheckpoint> Saver::begin(const SaveFacts& facts) {

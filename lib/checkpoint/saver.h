@@ -44,7 +44,8 @@ class Saver {
     Saver& operator=(const Saver&) = delete;
 
     // Collective, before the first begin(). run_directory: rank 0's counts. Leftovers of saves that were
-    // killed are removed. Throws IoError (write) on all ranks alike where nothing can be written.
+    // killed are removed. Throws AgreedError (74) on all ranks alike where any of them cannot write there: on
+    // a disk that is full or may not be written, or on a node that does not share the folder, which is named.
     void open(const std::string& run_directory, comm::MpiEnv& env, FileLayer& files);
 
     // Collective, at a step's end. First waits for a save under way. Returns the save that has become

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <stdexcept>
 
 #include "checkpoint/reader.h"
 #include "checkpoint/run_folder.h"
@@ -140,6 +141,67 @@ TEST_P(SaverOnGrids, NothingWithNanOrInfinityIsSaved) {
             EXPECT_EQ(checkpoint::newest_checkpoint(run()).directory, step(1));
             world_.barrier("folder looked at");
         }
+}
+
+// The disk of a node that does not share the run folder: its own folder of that name.
+class UnsharedFiles : public checkpoint::PosixFiles {
+ public:
+    UnsharedFiles(const std::string& shared, const std::string& own) : shared_(shared), own_(own) {
+        std::filesystem::create_directories(own);
+    }
+    std::unique_ptr<checkpoint::OutputFile> create(const std::string& path) override {
+        return PosixFiles::create(here(path));
+    }
+    void remove_file(const std::string& path) override { PosixFiles::remove_file(here(path)); }
+
+ private:
+    std::string here(const std::string& path) const { return own_ + path.substr(shared_.size()); }
+
+    std::string shared_, own_;
+};
+
+TEST_P(SaverOnGrids, AFolderThatIsNotSharedIsRefusedBeforeTheFirstSave) {
+    SavedModel model(GetParam(), grids_of(world_.size()).front(), 7, saving(true));
+    const int alone = world_.size() - 1;
+    UnsharedFiles unshared(run(), folder_ / ("of_rank_" + std::to_string(world_.rank())));
+    checkpoint::FileLayer& files =
+        world_.rank() == alone ? unshared : static_cast<checkpoint::FileLayer&>(files_);
+    try {
+        model.saver->open(run(), test::env(), files);
+        ADD_FAILURE() << "accepted";
+    } catch (const comm::AgreedError& error) {
+        EXPECT_EQ(error.code(), ExitCode::write_failed);
+        const std::string message = error.what();
+        EXPECT_EQ(message.find("rank " + std::to_string(alone) + " on " + test::env().place().host +
+                               " cannot write into " + run()),
+                  0u)
+            << message;
+        EXPECT_NE(message.find("Set run.dir to a folder that all nodes share"), std::string::npos) << message;
+    }
+    EXPECT_FALSE(exists(run() + "/.probe.tmp"));
+    model.saver->open(run(), test::env(), files_);
+    EXPECT_FALSE(exists(run() + "/.probe.tmp"));
+}
+
+class FilesWithoutTrash : public checkpoint::PosixFiles {
+ public:
+    void rename(const std::string& from, const std::string& to) override {
+        if (to.find("/.trash-") != std::string::npos) throw std::runtime_error("no trash today");
+        PosixFiles::rename(from, to);
+    }
+};
+
+TEST_P(SaverOnGrids, WhatGoesWrongBehindTheCommitIsAWarning) {
+    SavedModel model(GetParam(), grids_of(world_.size()).front(), 7, saving(true));
+    FilesWithoutTrash files;
+    model.saver->open(run(), test::env(), files);
+    for (std::int64_t number = 1; number <= 3; ++number) {
+        const SavedCheckpoint saved = save(model, number);
+        const bool warned = number == 3 && world_.rank() == 0;  // two are kept
+        ASSERT_EQ(saved.warnings.size(), warned ? 1u : 0u);
+        if (warned) EXPECT_NE(saved.warnings[0].find("no trash today"), std::string::npos);
+    }
+    EXPECT_TRUE(exists(step(1)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SaverOnGrids,
