@@ -8,11 +8,14 @@ import tempfile
 from namespaces import run
 
 AGENT = """#!/bin/sh
-# agent HOST COMMAND…: runs the command on a host, as ssh does.
+# agent HOST COMMAND…: runs the command on a host, as ssh does. NOT_SHARED names a folder that beta has for itself.
 host=$1
 shift
 case $host in
-beta) exec nsenter --target {pid} --net --uts -- /bin/sh -c "$*" ;;
+beta)
+    [ -z "$NOT_SHARED" ] || set -- "mount -t tmpfs none $NOT_SHARED &&" "$@"
+    exec nsenter --target {pid} --net --uts -- unshare --mount /bin/sh -c "$*"
+    ;;
 bare) exec nsenter --target {pid} --net --uts -- /usr/bin/env PATH=/nowhere /bin/sh -c "$*" ;;
 silent) sleep 600 ;;
 *)

@@ -17,7 +17,7 @@ import two_hosts  # noqa: E402
 from escalier_job import MARKER, N0, ROOT, Case, environment, with_keys  # noqa: E402
 
 BINARY = ""
-USAGE, STOPPED = 2, 75
+USAGE, WRITE_FAILED, STOPPED = 2, 74, 75
 SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 SPANS = r"the tensor group of ranks 0 to 1 spans the hosts alpha, beta"
 HOSTS = None
@@ -171,6 +171,15 @@ class Starting(TwoHostsTest):
 
     def test_no_agent(self):
         self.refused("alpha:1,beta:1", "ranks on other hosts are started by `/nowhere/ssh`, which is not here", agent="/nowhere/ssh")
+
+    def test_a_run_folder_that_is_not_shared(self):
+        """Rank 1 finds out before the first step, not at the first save."""
+        own = self.case.path("own")
+        os.mkdir(own)
+        result = self.launch(with_keys(N0, parallel__pp=2, run__dir=own), "alpha:1,beta:1", variables={"NOT_SHARED": own})
+        self.assertEqual(result.code, WRITE_FAILED, result)
+        self.assertRegex(result.output, rf"rank 1 on beta cannot write into {own}/case, .*Set run\.dir to a folder that all nodes share")
+        self.assertEqual((result.steps, result.leftover), ([], []), result)
 
     def test_other_open_mpi_there(self):
         """There, mpirun says another version."""
