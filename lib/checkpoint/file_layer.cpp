@@ -133,6 +133,7 @@ bool PosixFiles::exchange(const std::string& a, const std::string& b) {
 
 void PosixFiles::sync_directory(const std::string& path) {
     const int descriptor = retried([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    if (descriptor < 0 && errno == EACCES) return;  // it may be written but not read; there is no other way
     if (descriptor < 0) fail(path, "cannot be opened", errno);
     const int result = retried([&] { return ::fsync(descriptor); });
     const int error = errno;
@@ -147,6 +148,22 @@ void PosixFiles::remove_file(const std::string& path) {
 
 void PosixFiles::remove_directory(const std::string& path) {
     if (::rmdir(path.c_str()) < 0) fail(path, "cannot be removed", errno);
+}
+
+void make_directories(FileLayer& files, const std::string& path) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    if (fs::is_directory(path, error)) return;
+    fs::path directory(path);
+    if (!directory.has_filename()) directory = directory.parent_path();  // a slash at the end
+    const std::string above = directory.has_parent_path() ? directory.parent_path().string() : ".";
+    if (above != directory) make_directories(files, above);
+    try {
+        files.make_directory(directory.string());
+    } catch (const IoError&) {
+        if (!fs::is_directory(directory, error)) throw;  // or another process made it
+    }
+    files.sync_directory(above);
 }
 
 void remove_tree(FileLayer& files, const std::string& path) {

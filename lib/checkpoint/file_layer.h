@@ -40,6 +40,9 @@ class PosixFiles : public FileLayer {
     void remove_directory(const std::string& path) override;
 };
 
+// A directory and those above it, as far as they are not there. Their names are durable: what is made durable
+// in it later is found again.
+void make_directories(FileLayer& files, const std::string& path);
 // A directory with all that is in it; links are removed, not followed, `path` itself too.
 void remove_tree(FileLayer& files, const std::string& path);
 // Writes and syncs a small file.

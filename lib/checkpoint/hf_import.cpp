@@ -79,10 +79,8 @@ HfImportResult import_hf(const std::string& directory, const std::string& run_di
         throw ConfigError(
             run_directory +
             " is there and not empty; an import starts a run folder of its own. Give a new name.");
-    const bool made = fs::create_directories(run_directory, error);
-    if (error)
-        throw IoError::write(run_directory + ": cannot be made: " + error.message() +
-                             ". Choose another path.");
+    const bool made = !fs::exists(run_directory);
+    make_directories(files, run_directory);
 
     HfImportResult result;
     SaveFacts facts;

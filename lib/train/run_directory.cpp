@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "checkpoint/file_layer.h"
 #include "core/error.h"
 #include "core/file_lock.h"
 #include "core/write_target.h"
@@ -35,14 +36,25 @@ void cut_to_whole_lines(const std::string& path) {
 
 RunDirectory::RunDirectory(const config::RunConfig& run, bool own_name) {
     const fs::path parent(run.dir);
+    const auto refuse = [&](const std::string& why) {
+        throw IoError::write("run directory " + (parent / run.name).string() + " cannot be created: " + why +
+                             " Set run.dir to a folder that can be written.");
+    };
+    checkpoint::PosixFiles files;
+    try {
+        checkpoint::make_directories(files, run.dir);
+    } catch (const IoError& fault) {
+        refuse(fault.what());
+    }
     std::error_code error;
-    fs::create_directories(parent, error);
     for (int number = 1; !error; ++number) {
         const std::string name = number == 1 ? run.name : run.name + "-" + std::to_string(number);
         const fs::path path = parent / name;
         if (fs::create_directory(path, error)) {
             path_ = path.string();
+            files.sync_directory(run.dir);  // or a durable checkpoint in it could go with its name
             lock(0);
+            files.sync_directory(run.dir);  // or a durable checkpoint in it could go with its name
             if (number > 1)
                 note_ =
                     "a run already lies in " + (parent / run.name).string() + "; this one goes to " + path_;
@@ -55,8 +67,7 @@ RunDirectory::RunDirectory(const config::RunConfig& run, bool own_name) {
         // An existing folder is no error to create_directory; an existing file is.
         if (error == std::errc::file_exists) error.clear();
     }
-    throw IoError::write("run directory " + (parent / run.name).string() + " cannot be created: " +
-                         error.message() + ". Set run.dir to a folder that can be written.");
+    refuse(error.message() + ".");
 }
 
 RunDirectory::RunDirectory(const std::string& path, int patience_s) : path_(path) {
@@ -87,18 +98,15 @@ void RunDirectory::lock(int patience_s) {
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {
     const std::string part = file(name) + ".part";
-    std::ofstream out(part, std::ios::trunc);
-    out << text << std::flush;
-    std::error_code error, ignored;
+    checkpoint::PosixFiles files;
     try {
-        require_written(out, part);
+        checkpoint::write_file(files, part, text);
+        files.rename(part, file(name));
     } catch (const IoError&) {
+        std::error_code ignored;
         fs::remove(part, ignored);
         throw;
     }
-    fs::rename(part, file(name), error);
-    if (error) fs::remove(part, ignored);
-    if (error) throw IoError::write(file(name) + " cannot be written: " + error.message());
 }
 
 std::ofstream RunDirectory::append(const std::string& name) const {

@@ -12,8 +12,9 @@ namespace escalier::train {
 // Throws IoError (write) naming the folder and the system's reason.
 class RunDirectory {
  public:
-    // A new folder. A fresh start where a run already lies takes NAME-2, NAME-3, …; `note` then says so.
-    // own_name: not there; a run that another job began in the meantime is then no place for this one.
+    // A new folder, whose name is durable. A fresh start where a run already lies takes NAME-2, NAME-3, …;
+    // `note` then says so. own_name: not there; a run that another job began in the meantime is then no place
+    // for this one.
     explicit RunDirectory(const config::RunConfig& run, bool own_name = false);
     // A run's folder to go on in. A job that is just ending gets patience_s seconds to leave it.
     explicit RunDirectory(const std::string& path, int patience_s = 10);
@@ -24,7 +25,8 @@ class RunDirectory {
     const std::string& path() const { return path_; }
     const std::string& note() const { return note_; }
     const std::string& warning() const { return warning_; }  // that there are no locks here; empty: there are
-    // Writes a whole small file (config.yaml, run.json); the one before stays until it is there.
+    // Writes a whole small file (config.yaml, run.json); the one before stays until the new one is on the
+    // disk.
     void write(const std::string& name, const std::string& text) const;
     std::string file(const std::string& name) const { return path_ + "/" + name; }
     // Opens a file that the run appends lines to; an unfinished last line of a run before is cut off.

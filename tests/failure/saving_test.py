@@ -224,6 +224,20 @@ class Disk(SavingTest):
                 self.check(result, WRITE_FAILED, r"runs/case.*(Read-only file system|Permission denied)")
                 self.assertEqual(result.steps, [], result)
 
+    def test_what_a_run_begins_with_is_durable(self):
+        """The names of its folders, in the order in which they are made, and config.yaml before it gets its name."""
+        with Case(failure_test.BINARY) as case:
+            runs, log = os.path.realpath(case.path("runs")), case.path("operations.txt")
+            os.mkdir(runs)
+            spec = with_keys(SAVING, run__dir="runs/new/inner", train__steps=1)
+            self.check(self.start(case, spec, 0, f"op=any;do=nothing;log={log}"), 0)
+            with open(log, encoding="utf-8") as file:
+                done = [tuple(line.split()[1:]) for line in file]
+            made = [runs + "/new", runs + "/new/inner", runs + "/new/inner/case"]
+            self.assertEqual(done[:6], [step for path in made for step in (("mkdir", path), ("sync", os.path.dirname(path)))])
+            config = made[-1] + "/config.yaml"
+            self.assertLess(done.index(("sync", config + ".part")), done.index(("rename", config)))
+
     def test_folder_that_became_read_only_is_refused_at_the_resume(self):
         with Case(failure_test.BINARY) as case:
             spec = with_keys(SAVING, parallel__pp=2)

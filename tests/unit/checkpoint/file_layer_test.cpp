@@ -6,6 +6,7 @@
 
 #include "checkpoint/file_hash.h"
 #include "core/error.h"
+#include "tests/harness/stopping_files.h"
 #include "tests/harness/temp_folder.h"
 
 namespace escalier::checkpoint {
@@ -116,6 +117,27 @@ TEST_F(FileLayerTest, TwoFoldersChangePlaces) {
     ASSERT_TRUE(files_.exchange(folder_ / "a", folder_ / "b"));
     EXPECT_TRUE(std::filesystem::exists(folder_ / "a/of_b"));
     EXPECT_TRUE(std::filesystem::exists(folder_ / "b/of_a"));
+}
+
+TEST_F(FileLayerTest, FoldersAreMadeWithThoseAboveThem) {
+    for (const std::string name : {"a/b/c", "a/b/d/", "a", "e/../f"}) {
+        make_directories(files_, folder_ / name);
+        EXPECT_TRUE(std::filesystem::is_directory(folder_ / name)) << name;
+    }
+    test::TempFolder::put(folder_ / "file", "");
+    EXPECT_EQ(refusal([&] {
+                  make_directories(files_, folder_ / "file/x/y");
+              }).find(folder_ / "file: cannot be made"),
+              0u);
+}
+
+TEST_F(FileLayerTest, TheNamesOfFoldersThatWereMadeAreDurable) {
+    std::filesystem::create_directory(folder_ / "limbo");
+    std::filesystem::create_directory(folder_ / "disk");
+    test::StoppingFiles files(folder_ / "limbo");
+    make_directories(files, folder_ / "disk/a/b/c");
+    files.lose(test::Loss::names, folder_ / "disk");
+    EXPECT_TRUE(std::filesystem::is_directory(folder_ / "disk/a/b/c"));
 }
 
 TEST_F(FileLayerTest, ATreeIsRemovedWithoutFollowingLinks) {
