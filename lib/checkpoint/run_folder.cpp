@@ -39,6 +39,17 @@ std::string fault_of(const std::string& directory, std::int64_t step) {
     }
 }
 
+// Where a whole one of a later step than `latest` names lies there too.
+std::string note_of_later(const std::vector<CheckpointEntry>& entries, const CheckpointEntry& named,
+                          const std::string& latest) {
+    const auto later = std::find_if(entries.rbegin(), entries.rend(),
+                                    [](const CheckpointEntry& entry) { return entry.fault.empty(); });
+    if (later == entries.rend() || later->step <= named.step) return "";
+    return later->directory + " is whole and of a later step than " + latest +
+           " names: a run went back to before it, or stopped just before naming it. `--resume " +
+           later->directory + "` goes on from there.";
+}
+
 }  // namespace
 
 Manifest read_manifest(const std::string& step_directory) {
@@ -126,6 +137,7 @@ Choice newest_checkpoint(const std::string& run_directory, const std::vector<std
         if (named != entries.end() && named->fault.empty()) {
             choice.directory = named->directory;
             choice.reason = "named by " + latest;
+            choice.note = note_of_later(entries, *named, latest);
             return choice;
         }
         if (named != entries.end())
@@ -140,7 +152,9 @@ Choice newest_checkpoint(const std::string& run_directory, const std::vector<std
     for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
         if (entry->fault.empty()) {
             choice.directory = entry->directory;
-            choice.reason = name ? "the newest whole one" : "the newest whole one, for there is no " + latest;
+            choice.reason = "the newest whole one";
+            std::error_code error;
+            if (!fs::exists(latest, error)) choice.reason += ", for there is no " + latest;
             return choice;
         }
         warn(entry->fault);

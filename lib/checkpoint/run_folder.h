@@ -35,10 +35,12 @@ struct Choice {
     std::string directory;  // empty: there is no whole checkpoint
     std::string reason;     // why this one: "named by RUN/latest"
     std::vector<std::string> warnings;
+    std::string note;  // empty, or which whole one is of a later step, and how to take it
 };
 // The one that `latest` names, where it is whole; else the highest whole step up to that one: steps beyond
-// are those of a run that was gone back on; else the highest of all. unusable: folders that were found to be
-// damaged inside, which are passed over.
+// are those of a run that was gone back on, or stopped in the instant before `latest` came to name them,
+// which looks the same; else the highest of all. unusable: folders that were found to be damaged inside,
+// which are passed over.
 Choice newest_checkpoint(const std::string& run_directory, const std::vector<std::string>& unusable = {});
 
 }  // namespace escalier::checkpoint

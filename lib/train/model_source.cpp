@@ -42,6 +42,7 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
                             "` says what is there");
     FoundCheckpoint found{choice.directory, choice.directory + ", " + choice.reason};
     for (const std::string& warning : choice.warnings) found.note += "; " + warning;
+    if (!choice.note.empty()) found.note += "; " + choice.note;
     return found;
 }
 

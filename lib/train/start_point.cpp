@@ -80,6 +80,7 @@ void use_newest(const std::string& run_directory, const std::vector<Damaged>& da
     for (const Damaged& each : damaged) unusable.push_back(each.directory);
     const checkpoint::Choice choice = checkpoint::newest_checkpoint(run_directory, unusable);
     for (const std::string& warning : choice.warnings) start.notes.push_back("warning: " + warning);
+    if (!choice.note.empty()) start.notes.push_back("note: " + choice.note);
     start.checkpoint = choice.directory;
     if (!choice.directory.empty())
         start.notes.push_back("resume    from " + choice.directory + ", " + choice.reason);

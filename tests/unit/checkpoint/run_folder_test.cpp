@@ -50,6 +50,24 @@ TEST_F(RunFolderTest, WhatLatestNamesComesFirst) {
     EXPECT_EQ(newest("named by"), "step_00000005");
 }
 
+TEST_F(RunFolderTest, AWholeOneOfALaterStepThanLatestNamesIsTold) {
+    for (const std::int64_t step : {3, 4, 5}) save(step);
+    EXPECT_EQ(newest_checkpoint(run_).note, "");
+    test::TempFolder::put(run_ + "/latest", "step_00000003\n");  // went back, or stopped in saves
+    const Choice choice = newest_checkpoint(run_);
+    EXPECT_EQ(choice.directory, run_ + "/step_00000003");
+    EXPECT_TRUE(choice.warnings.empty());
+    EXPECT_EQ(
+        choice.note.find(run_ + "/step_00000005 is whole and of a later step than " + run_ + "/latest names"),
+        0u)
+        << choice.note;
+    EXPECT_NE(choice.note.find("`--resume " + run_ + "/step_00000005`"), std::string::npos) << choice.note;
+    damage(5);
+    EXPECT_EQ(newest_checkpoint(run_).note.find(run_ + "/step_00000004 is whole"), 0u);
+    damage(4);
+    EXPECT_EQ(newest_checkpoint(run_).note, "");
+}
+
 TEST_F(RunFolderTest, WithoutAWholeOneThereTheHighestWholeStepIsTaken) {
     for (const std::int64_t step : {3, 4, 10}) save(step);
     damage(10);
