@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/file_hash.h"
 #include "checkpoint/manifest_fields.h"
 
 namespace escalier::checkpoint {
@@ -49,7 +50,16 @@ std::string Manifest::text() const {
                                   {"shape", axes(tensor.shape, piece.block.rows, piece.block.columns)}});
         }
     }
+    root[manifest_hash_key] = manifest_hash(root);
     return root.dump(1) + "\n";
+}
+
+std::string manifest_hash(const json& root) {
+    FileHash hash;
+    const auto add = [&](const std::string& text) { hash.add(text.data(), text.size()); };
+    for (const auto& [key, value] : root.items())
+        if (key != manifest_hash_key) add(json(key).dump() + ":" + value.dump() + "\n");
+    return hash.hex();
 }
 
 std::string piece_key(const std::string& name, StateKind kind, const std::vector<std::int64_t>& shape,

@@ -61,15 +61,16 @@ struct Manifest {
     std::vector<ManifestFile> files;
     std::map<std::string, ManifestTensor> tensors;  // f32
 
-    std::string text() const;  // JSON
+    std::string text() const;  // JSON, with a hash of itself (XXH3_128)
     bool operator==(const Manifest&) const = default;
 };
 
 // A name that stays in its folder and shows in no message what it is not: letters, digits and ._-
 bool plain_file_name(const std::string& name);
 
-// Throws DataError, naming `path` and the fault, unless everything fits together: known version, plain file
-// names, each tensor covered exactly once by its pieces, moments for all tensors or none.
+// Throws DataError, naming `path` and the fault, unless everything fits together: known version, the hash
+// that the text has of itself, if it has one, plain file names, each tensor covered exactly once by its
+// pieces, moments for all tensors or none.
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
 // NAME where the block is the whole tensor, else NAME[r0:r1,c0:c1], of a vector NAME[r0:r1]; moments carry

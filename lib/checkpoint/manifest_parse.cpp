@@ -198,9 +198,14 @@ Manifest parse(const std::string& text) {
         throw Fault{"its version is " + (root.contains("version") ? shown(root["version"]) : "not given") +
                     "; this program reads version " + std::to_string(manifest_version)};
     const Fields fields(root, "manifest",
-                        {"format", "version", "step", "updates", "consumed_samples", "consumed_tokens",
-                         "seed", "dataset_fingerprint", "tool_version", "grid", "schedule", "optimizer",
-                         "loss_window", "norm_window", "skipped", "files", "tensors"});
+                        {"format", "version", manifest_hash_key, "step", "updates", "consumed_samples",
+                         "consumed_tokens", "seed", "dataset_fingerprint", "tool_version", "grid", "schedule",
+                         "optimizer", "loss_window", "norm_window", "skipped", "files", "tensors"});
+    // One that was written before manifests had a hash lacks it.
+    if (fields.has(manifest_hash_key) && fields.digits(manifest_hash_key, 32) != manifest_hash(root))
+        throw Fault{"its content has the hash " + manifest_hash(root) + ", but " + manifest_hash_key +
+                    " in it is " + fields.string(manifest_hash_key) +
+                    ": something in it was changed after it was written"};
     Manifest manifest;
     manifest.run = parse_run(fields);
     std::map<std::string, std::size_t> files;

@@ -28,11 +28,9 @@ std::optional<std::string> content(const std::string& path) {
     return text;
 }
 
-std::string fault_of(const std::string& directory, std::int64_t step) {
+std::string fault_of(const std::string& directory) {
     try {
-        const Manifest manifest = read_manifest(directory);
-        if (manifest.run.step != step)
-            return directory + ": its manifest is of step " + std::to_string(manifest.run.step);
+        read_manifest(directory);
         return "";
     } catch (const std::exception& error) {  // whatever is wrong with it, the others may be sound
         return error.what();
@@ -67,6 +65,12 @@ Manifest read_manifest(const std::string& step_directory) {
     if (!text)
         throw DataError(fault + ", so that " + step_directory + " is no whole checkpoint: use another one.");
     Manifest manifest = parse_manifest(*text, path);
+    fs::path folder(step_directory);
+    if (!folder.has_filename()) folder = folder.parent_path();  // a slash at the end
+    if (const auto step = step_of_directory(folder.filename().string()); step && *step != manifest.run.step)
+        throw DataError(step_directory + ": its manifest is of step " + std::to_string(manifest.run.step) +
+                        ", so that the folder's name is not its own: give it back its name, " +
+                        step_directory_name(manifest.run.step) + ".");
     for (const ManifestFile& file : manifest.files) {
         const std::string name = step_directory + "/" + file.name;
         const std::uintmax_t bytes = fs::is_regular_file(name, error) ? fs::file_size(name, error) : 0;
@@ -108,7 +112,7 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& run_directory) 
     if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
         throw IoError::read(run_directory + ": cannot be listed: " + error.message());
     std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
-    for (CheckpointEntry& entry : entries) entry.fault = fault_of(entry.directory, entry.step);
+    for (CheckpointEntry& entry : entries) entry.fault = fault_of(entry.directory);
     return entries;
 }
 

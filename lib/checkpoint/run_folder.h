@@ -15,8 +15,9 @@ inline constexpr const char* manifest_name = "manifest.json";
 inline constexpr const char* config_name = "config.yaml";
 inline constexpr const char* assets_name = "hf";  // files that came with an imported model
 
-// Reads and checks a checkpoint's manifest, and that its files are there with the right sizes. Throws IoError
-// (66) when there is no such folder, else DataError.
+// Reads and checks a checkpoint's manifest, and that its files are there with the right sizes; a folder that
+// is named as that of a step must be of this step. Throws IoError (66) when there is no such folder, else
+// DataError.
 Manifest read_manifest(const std::string& step_directory);
 
 std::string step_directory_name(std::int64_t step);  // "step_00000010"

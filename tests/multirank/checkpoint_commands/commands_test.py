@@ -80,6 +80,7 @@ class CommandsTest(unittest.TestCase):
         with open(path, encoding="utf-8") as file:
             manifest = json.load(file)
         function(manifest)
+        manifest.pop("xxh3_128", None)  # or its hash of itself would be all that is said
         with open(path, "w", encoding="utf-8") as file:
             json.dump(manifest, file)
 
@@ -249,6 +250,18 @@ class Checks(CommandsTest):
         self.setUp()
         os.remove(self.step(2, "manifest.json"))
         self.refused(2, r"step_00000002/manifest\.json: cannot be read")
+
+    def test_a_number_of_the_manifest_that_is_another(self):
+        path = self.step(6, "manifest.json")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(re.sub(r'("consumed_samples": \d*)(\d)', lambda m: m[1] + str((int(m[2]) + 1) % 10), text))
+        self.refused(6, r"step_00000006/manifest\.json: its content has the hash [0-9a-f]{32}, but xxh3_128 in it is [0-9a-f]{32}")
+
+    def test_a_folder_with_the_name_of_another_step(self):
+        shutil.copytree(self.step(6), self.step(7))
+        self.refused(7, r"step_00000007: its manifest is of step 6")
 
     def test_a_tensor_that_is_nowhere(self):
         def forget(manifest):

@@ -43,6 +43,13 @@ Manifest small_manifest() {
     return manifest;
 }
 
+// Without its hash, so that what is wrong with a value comes out.
+json unhashed_manifest() {
+    json root = json::parse(small_manifest().text());
+    root.erase("xxh3_128");
+    return root;
+}
+
 std::string refusal(const std::string& text) {
     try {
         parse_manifest(text, "RUN/manifest.json");
@@ -56,7 +63,7 @@ std::string refusal(const std::string& text) {
 
 // One value at a time is replaced.
 void expect_refused(const std::string& pointer, const json& value, const std::string& reason) {
-    json root = json::parse(small_manifest().text());
+    json root = unhashed_manifest();
     root[json::json_pointer(pointer)] = value;
     EXPECT_NE(refusal(root.dump()).find(reason), std::string::npos)
         << pointer << " " << value << ": " << refusal(root.dump());
@@ -79,7 +86,7 @@ TEST(Manifest, NamesPiecesByTheirPlace) {
 }
 
 TEST(Manifest, EveryFieldIsMissed) {
-    const json whole = json::parse(small_manifest().text());
+    const json whole = unhashed_manifest();
     int removed = 0;
     const auto visit = [&](const auto& self, const json& value, const json::json_pointer& at) -> void {
         if (!value.is_structured()) return;
@@ -103,7 +110,7 @@ TEST(Manifest, EveryFieldIsMissed) {
 }
 
 TEST(Manifest, EveryFieldOfAnotherTypeIsRefused) {
-    const json whole = json::parse(small_manifest().text());
+    const json whole = unhashed_manifest();
     const json flat = whole.flatten();
     for (const auto& [pointer, value] : flat.items())
         for (const json& other :
@@ -152,6 +159,35 @@ TEST(Manifest, SaysWhatIsWrong) {
     EXPECT_NE(refusal("{").find("is not valid JSON"), std::string::npos);
     EXPECT_NE(refusal("").find("is not valid JSON"), std::string::npos);
     EXPECT_NE(refusal("[]").find("its format"), std::string::npos);
+}
+
+TEST(Manifest, AnyDigitThatIsAnotherIsRefused) {
+    const std::string text = small_manifest().text();
+    int changed = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] < '0' || text[i] > '9') continue;
+        std::string damaged = text;
+        damaged[i] = text[i] == '9' ? '8' : static_cast<char>(text[i] + 1);
+        EXPECT_NE(refusal(damaged), "accepted") << damaged.substr(i < 40 ? 0 : i - 40, 80);
+        ++changed;
+    }
+    EXPECT_GT(changed, 200);
+    json other_samples = json::parse(text);
+    other_samples["consumed_samples"] = 81;
+    EXPECT_NE(refusal(other_samples.dump()).find("something in it was changed after it was written"),
+              std::string::npos);
+}
+
+TEST(Manifest, HasAHashOfWhatItSaysNotOfHowItIsLaidOut) {
+    const json root = json::parse(small_manifest().text());
+    EXPECT_TRUE(parse_manifest(root.dump(), "m") == small_manifest());
+    EXPECT_TRUE(parse_manifest(root.dump(7), "m") == small_manifest());
+    EXPECT_TRUE(parse_manifest(unhashed_manifest().dump(), "m") == small_manifest())
+        << "from before it had one";
+    json odd = root;
+    odd["xxh3_128"] = "abc";
+    EXPECT_NE(refusal(odd.dump()).find("manifest.xxh3_128 is 'abc', not 32 hexadecimal digits"),
+              std::string::npos);
 }
 
 TEST(Manifest, AnyCutIsRefused) {

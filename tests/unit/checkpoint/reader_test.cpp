@@ -40,6 +40,7 @@ class ReaderTest : public ::testing::Test {
         const std::string path = step_ + "/" + manifest_name;
         nlohmann::json root = nlohmann::json::parse(test::TempFolder::bytes_of(path));
         root[nlohmann::json::json_pointer(pointer)] = value;
+        root.erase("xxh3_128");  // or its hash of itself would be all that is said
         test::TempFolder::put(path, root.dump());
     }
 };

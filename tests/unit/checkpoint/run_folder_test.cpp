@@ -164,6 +164,20 @@ TEST_F(RunFolderTest, AManifestThatCannotBeReadIsTheFaultOfItsCheckpointAlone) {
     EXPECT_EQ(newest("the newest whole one", 1), "step_00000005");
 }
 
+TEST_F(RunFolderTest, AFolderWithTheNameOfAnotherStepIsRefused) {
+    save(3);
+    std::filesystem::rename(run_ + "/step_00000003", run_ + "/best");
+    EXPECT_EQ(read_manifest(run_ + "/best").run.step, 3) << "any other name will do";
+    std::filesystem::rename(run_ + "/best", run_ + "/step_00000006");
+    for (const std::string name : {"/step_00000006", "/step_00000006/"}) try {
+            read_manifest(run_ + name);
+            ADD_FAILURE() << "accepted";
+        } catch (const DataError& error) {
+            EXPECT_NE(std::string(error.what()).find("its manifest is of step 3"), std::string::npos)
+                << error.what();
+        }
+}
+
 TEST_F(RunFolderTest, LeftoversGoAndNothingElse) {
     save(3);
     for (const char* name :
