@@ -52,7 +52,7 @@ constexpr RealRule at_least_one = {.min = 1.0, .max = unbounded};
 // clang-format off: one line per key
 void fields(FieldTable& f, RunConfig& c) {
     f("name", text(c.name), "name of the run; auto: the job file's name without its ending");
-    f("dir", text(c.dir), "folder of all runs; this run's own folder is dir/name");
+    f("dir", text(c.dir), "folder of all runs, shared by all nodes; this run's own folder is dir/name");
     f("seed", count(c.seed, 0, std::numeric_limits<std::int64_t>::max()),
       "seed of initial weights, dropout and sample order");
     f("device", one_of(c.device, {"auto", "cpu", "cuda"}),
