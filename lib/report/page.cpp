@@ -120,10 +120,11 @@ class Page {
                                    : grouped(done),
              "steps");
         if (!data_.steps.empty()) tile(fmt::format("{:.4f}", data_.steps.rbegin()->second.loss), "last loss");
-        if (!data_.validation.empty()) {
-            const auto best =
-                std::min_element(data_.validation.begin(), data_.validation.end(),
-                                 [](const auto& a, const auto& b) { return a.second < b.second; });
+        const auto best = std::min_element(
+            data_.validation.begin(), data_.validation.end(), [](const auto& a, const auto& b) {
+                return a.second < b.second || (std::isnan(b.second) && !std::isnan(a.second));
+            });
+        if (best != data_.validation.end() && std::isfinite(best->second)) {
             tile(fmt::format("{:.4f}", best->second),
                  fmt::format("best validation loss, step {}", grouped(best->first)));
         }

@@ -56,6 +56,16 @@ TEST(RunData, AResumeTakesBackWhatCameAfterItsFirstStep) {
     EXPECT_DOUBLE_EQ(seconds_left(data), 13);  // a second a step
 }
 
+TEST(RunData, AValidationThatWasNotFiniteIsNoBestOne) {
+    RunFolder run;
+    run.data.add_line(start_line(1, "null"));
+    run.data.add_line(R"({"event":"eval","step":2,"loss":null})");
+    EXPECT_EQ(html_page(run).find("best validation loss"), std::string::npos);
+    run.data.add_line(R"({"event":"eval","step":4,"loss":2.5})");
+    run.data.add_line(R"({"event":"eval","step":6,"loss":3.5})");
+    EXPECT_NE(html_page(run).find("best validation loss, step 4"), std::string::npos);
+}
+
 TEST(RunData, ForeignAndBrokenLinesAreCountedAndPassedOver) {
     RunData data;
     for (const char* line : {"{", "[]", "3", "\"x\"", "{\"event\":", "\x80\xff"}) data.add_line(line);
