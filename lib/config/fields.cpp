@@ -165,7 +165,8 @@ void fields(FieldTable& f, TrainConfig& c) {
       "GiB of a rank's model state and activations, as estimated, that recompute auto and a layout by a "
       "profile keep within; 0: no limit");
     f("on_nonfinite", one_of(c.on_nonfinite, {"stop", "skip"}),
-      "a loss or gradient that is NaN or infinite ends the run, or its step updates nothing");
+      "a loss or gradient that is NaN or infinite ends the run, or its step updates nothing; a validation "
+      "loss ends it too, or is warned of");
     f("skip_limit", count(c.skip_limit, 1, most_steps),
       "steps without an update, one after the other, that end the run");
     f("spike_z", real(c.spike_z, not_negative),

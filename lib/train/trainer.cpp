@@ -48,7 +48,7 @@ class Run {
     void train_steps();
     void train_step();
     void require_update(const StepResult& result);
-    void validate();
+    std::string validate();
     void require_finite_weights();
     std::string advice() const;  // what to do about numbers that are not finite
     bool asked_to_stop();
@@ -240,22 +240,37 @@ void Run::require_update(const StepResult& result) {
     if (output_) output_->warning(step_, fmt::format("{}; nothing was updated. {}", what, samples));
 }
 
-void Run::validate() {
+// Empty, or what ends the run: a loss that is not finite where train.on_nonfinite says so.
+std::string Run::validate() {
     const double start = now_seconds();
+    const std::int64_t batch_size = spec_.train.global_batch;
     double sum = 0;
-    std::int64_t targets = 0;
-    for (std::int64_t batch = 0; batch < data_.validation->batches(spec_.train.global_batch); ++batch) {
+    std::int64_t targets = 0, unsound = -1;  // the first batch whose loss is not finite
+    for (std::int64_t batch = 0; batch < data_.validation->batches(batch_size); ++batch) {
         std::int64_t valid = 0;
-        sum += assembly_->step().validate(*data_.validation, batch * spec_.train.global_batch, valid);
+        sum += assembly_->step().validate(*data_.validation, batch * batch_size, valid);
         targets += valid;
+        if (unsound < 0 && !std::isfinite(sum)) unsound = batch;
     }
     const double loss = sum / static_cast<double>(targets);
     if (output_) output_->eval(step_, loss, targets, now_seconds() - start);
-    if (!std::isfinite(loss))
-        throw NumericError(fmt::format("the validation loss after step {} is {}. {}", step_, loss, advice()));
+    if (std::isfinite(loss)) return "";
+    require_finite_weights();
+    const std::string what = fmt::format(
+        "the validation loss after step {} is {}, though all weights are finite: look at validation samples "
+        "{} "
+        "to {}",
+        step_, loss, unsound * batch_size,
+        std::min((unsound + 1) * batch_size, data_.validation->size()) - 1);
+    if (spec_.train.on_nonfinite == "stop")
+        return what +
+               ". The weights of this step are saved; train.on_nonfinite: skip goes on, and so does "
+               "eval.every: 0.";
+    if (output_) output_->warning(step_, what + "; validation updates nothing, so the run goes on.");
+    return "";
 }
 
-// The last update is seen by no later loss.
+// An update is seen by the next step's loss; the last one by none.
 void Run::require_finite_weights() {
     double count = assembly_->step().count_nonfinite_weights();
     env_.world().all_reduce_sum(TensorView(&count, DType::f64, {1}), "non-finite weights");
@@ -300,10 +315,12 @@ void Run::train_steps() {
     if (resumed() && spec_.checkpoint.every > 0 && !done()) save();
     while (!asked_to_stop() && !done()) {
         train_step();
-        if (data_.validation && (done() || step_ % spec_.eval.every == 0)) validate();
+        std::string unsound;
+        if (data_.validation && (done() || step_ % spec_.eval.every == 0)) unsound = validate();
         if (done()) require_finite_weights();
         show(assembly_->saver().at_step_end());
-        if (save_due()) save();
+        if (save_due() || !unsound.empty()) save();
+        if (!unsound.empty()) throw NumericError(unsound);
     }
     if (!done()) save();
     env_.activity().begin(comm::Doing::saving);

@@ -361,6 +361,28 @@ class NotFinite(SavingTest):
         self.assertEqual(len({str(found) for found in steps.values()}), 1, steps)
         self.assertEqual(len(next(iter(steps.values()))), 1, steps)
 
+    def test_a_validation_sample_without_a_finite_loss(self):
+        """It updates nothing: `skip` goes on, `stop` ends the run with its last step saved; the weights are not to blame."""
+        tokens = [token % 59 for token in d0_tokens()[:64 * 16 + 1]]
+        tokens[62 * 16 + 3] = 60
+        said = r"the validation loss after step 4 is -?(nan|inf), though all weights are finite: look at validation samples 4 to 6"
+        spec = with_keys(N0, train__global_batch=4, lr__peak=1e-4, data__split="56,8,0", eval__every=4, eval__batches=2)
+        with Case(failure_test.BINARY) as case:
+            write_tokens(case.path("d0.bin"), tokens)
+            self.import_large_embedding(case, 60)
+            for every, grid in ((0, {"parallel__pp": 2}), (4, {"parallel__dp": 2})):  # no save is due then, or one is
+                shutil.rmtree(case.path("runs/case"), ignore_errors=True)
+                stops = with_keys(spec, run__name="case", checkpoint__every=every, **grid)
+                result = self.start(case, stops, 2, arguments=("--resume", "runs/imported"))
+                self.check(result, FAILED, said, seconds=60)
+                self.assertNotRegex(result.output, r"lr\.peak|clip_grad")
+                self.require_whole(case, 4)
+                self.goes_on(case, with_keys(stops, train__on_nonfinite="skip"), 2, 4)
+                self.assertEqual([(event["step"], event["loss"]) for event in case.events("eval")],
+                                 [(4, None), (8, None), (10, None)])
+                self.assertEqual([event["step"] for event in case.events("warning")], [8, 10])
+                self.require_whole(case, 10)
+
     def import_large_embedding(self, case, token):
         """runs/imported: initial weights, of which the row of one token is 3e38."""
         self.check(case.run(with_keys(N0, train__steps=1, lr__peak=1e-9, run__name="first"), 0), 0)
