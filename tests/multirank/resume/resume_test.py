@@ -5,6 +5,7 @@
 """
 import json
 import os
+import re
 import shutil
 import struct
 import sys
@@ -12,7 +13,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from resumed_job import Outcome, ranks_of, run_resumed, run_straight, step_folder  # noqa: E402
+from resumed_job import ACROSS_TENSOR_AND_DATA_SIZES, Outcome, ranks_of, run_resumed, run_straight, step_folder  # noqa: E402
 from escalier_job import N0, Case, d0_tokens, with_keys, write_tokens  # noqa: E402
 
 BINARY = ""
@@ -111,6 +112,39 @@ class Splits(ResumeTest):
             with open(os.path.join(folder, name), "rb") as file:
                 header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
             self.assertEqual({entry["dtype"] for key, entry in header.items() if key != "__metadata__"}, {"F32"})
+
+
+class Spikes(ResumeTest):
+    """Two samples that nothing prepared the model for, in steps 16 and 17: loss and norm lie far above those before them."""
+
+    SPEC = with_keys(N0, train__steps=18, train__global_batch=2, lr__peak=1e-2, train__spike_z=2.5, train__spike_window=8)
+
+    def setUp(self):
+        super().setUp()
+        tokens = [3 * i % 16 for i in range(40 * 16 + 1)]
+        for sample in (33, 36):
+            for place in range(1, 16):
+                tokens[16 * sample + place] = 32 + (place * place * 7 + sample) % 32
+        write_tokens(self.case.path("d0.bin"), tokens)
+
+    def test_all_grids_skip_the_same_steps(self):
+        straight = self.straight(self.SPEC)
+        self.assertEqual([step[0] for step in straight.steps if step[-1]], [16, 17], straight.output)
+        self.assertEqual(len(re.findall(r"warning: step 1[67]: .* standard deviations above .*; nothing was updated", straight.output)), 2)
+        for name, grid, tolerances in (("pp", {"parallel__pp": 2}, None), ("dp", {"parallel__dp": 2}, ACROSS_TENSOR_AND_DATA_SIZES)):
+            other = run_straight(self.case, with_keys(self.SPEC, **grid), name)
+            self.assertEqual(other.fault or other.differs(straight, 1, tolerances), "")
+
+    def test_the_windows_go_on_in_a_resumed_run(self):
+        straight = self.straight(self.SPEC)
+        for cut, grid in ((12, {}), (16, {}), (14, {"parallel__pp": 2})):
+            self.assert_end_of(straight, run_resumed(self.case, with_keys(self.SPEC, **grid), cut, f"from{cut}"), cut + 1)
+
+    def test_the_skipped_steps_before_a_resume_count(self):
+        self.straight(self.SPEC)
+        result = self.run_job(with_keys(self.SPEC, train__skip_limit=2), "--resume", step_folder("straight", 16), code=1)
+        self.assertIn("step 17: ", result.output)
+        self.assertIn("it is the last of 2 steps in a row that updated nothing (train.skip_limit)", result.output)
 
 
 class Choice(ResumeTest):

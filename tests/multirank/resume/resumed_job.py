@@ -10,7 +10,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "..", "harness"), os.path.join(HERE, ".
 from escalier_job import with_keys  # noqa: E402
 
 # What must come out the same. Counters show that no sample is repeated or left out.
-STEP_KEYS = ("step", "loss", "grad_norm", "lr", "consumed_samples", "consumed_tokens")
+STEP_KEYS = ("step", "loss", "grad_norm", "lr", "consumed_samples", "consumed_tokens", "skipped")
 EVAL_KEYS = ("step", "loss", "targets")
 ACROSS_TENSOR_AND_DATA_SIZES = {"loss": 1e-5, "grad_norm": 1e-4}  # design, "Numerics contract"
 
@@ -29,6 +29,7 @@ class Outcome:
     def __init__(self, case, run, result, expected_steps, code=0):
         self.steps = [tuple(event[key] for key in STEP_KEYS) for event in case.events("step", run)]
         self.evals = [tuple(event[key] for key in EVAL_KEYS) for event in case.events("eval", run)]
+        self.warnings = [(event["step"], event["text"]) for event in case.events("warning", run)]
         self.output = result.output
         self.weights = ""
         if os.path.exists(case.path(f"{run}.safetensors")):
@@ -42,7 +43,7 @@ class Outcome:
 
     def differs(self, straight, first_step, tolerances=None):
         """Where this run, which began at first_step, is not the end of the straight one; "" if nowhere. tolerances: relative,
-        of what need not be equal to the bit; the weights are then not compared."""
+        of what need not be equal to the bit; weights and warnings are then not compared."""
         steps = [step for step in straight.steps if step[0] >= first_step]
         evals = [event for event in straight.evals if event[0] >= first_step]
         for what, keys, ours, theirs in (("step", STEP_KEYS, self.steps, steps), ("validation", EVAL_KEYS, self.evals, evals)):
@@ -52,8 +53,12 @@ class Outcome:
                 for key, a, b in zip(keys, mine, his):
                     if a != b and not close(a, b, (tolerances or {}).get(key, 0)):
                         return f"{what} {mine[0]}: {key} {a!r} against {b!r}"
-        if not tolerances and self.weights != straight.weights:
+        if tolerances:
+            return ""
+        if self.weights != straight.weights:
             return "the weights at the end differ"
+        if self.warnings != [warning for warning in straight.warnings if warning[0] >= first_step]:
+            return f"warnings {self.warnings} against {straight.warnings}"
         return ""
 
 
