@@ -1,10 +1,12 @@
 """Runs a small job again and again, strikes it at a random moment, most often inside a save, and resumes it until it is done.
 However often it was struck, its curve and its final state are those of the run that nobody disturbed, bit for bit; each end
-has its documented exit code; no process stays; the newest checkpoint is whole at every end."""
+has its documented exit code; no process stays; the newest checkpoint is whole at every end. A kind of strike that never
+hits anything is a fault too."""
 import collections
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +16,7 @@ import time
 from escalier_job import N0, Case, environment, with_keys, write_tokens
 
 STEPS = 10
+TRIES = 6  # draws of a kind until one has to hit
 TIMEOUT_S = 4  # run.comm_timeout_s of the runs with a stopped rank
 END_S = 30  # a struck job is gone by then
 OK, FAILED, WRITE_FAILED, STOPPED_EARLY = 0, 1, 74, 75
@@ -22,9 +25,10 @@ KILLED, TERMINATED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
 GRIDS = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 2, 1), (1, 2, 2))
 SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zbv", "dualpipe", "dualpipev")  # of grids with a pipeline
 
-# Dropout, warm-up, validation and an end of the epoch in the middle: all that a resumed run has to find again.
+# Dropout, warm-up, validation, the windows of the spike guard and an end of the epoch in the middle: all that a resumed run
+# has to find again.
 SPEC = with_keys(N0, model__dropout=0.1, train__steps=STEPS, optimizer__clip_grad=1.0, lr__schedule="cosine", lr__warmup_steps=3,
-                 data__split="90,10,0", eval__every=4, eval__batches=1)
+                 data__split="90,10,0", eval__every=4, eval__batches=1, train__spike_z=1000.0, train__spike_window=8)
 TOKENS = [(i * i + 7 * i) % 61 for i in range(70 * 16 + 1)]
 
 
@@ -54,13 +58,21 @@ def random_job(rng):
 
 
 class Strike:
-    """What befalls one run. codes: exit codes of mpirun that are right if it hit; a run that it came too late for ends with 0."""
+    """What befalls one run. codes: exit codes of mpirun that are right if it hit; a run that it came too late for ends with 0.
+    sign: what the output then says, for a strike that ends no run."""
 
-    def __init__(self, codes, watch=None, keys=None, faults=None):
+    def __init__(self, codes, watch=None, keys=None, faults=None, sign=""):
         self.codes = codes
+        self.sign = sign
         self.watch = watch
         self.keys = keys or {}
         self.faults = faults  # of FAULTY_FILES
+
+    def hit(self, result):
+        """It came in time, as far as can be told from outside."""
+        if result.code == OK and self.sign:
+            return bool(re.search(self.sign, result.output))
+        return result.code in self.codes and (self.watch is None or self.watch.acted)
 
 
 class AtMoment:
@@ -73,6 +85,7 @@ class AtMoment:
         self.delay = rng.random() * (1.5 if self.where == "start" else 0.12)
         self.steps_before = None
         self.due = None
+        self.acted = False
 
     def __call__(self, case):
         if self.steps_before is None:
@@ -82,6 +95,7 @@ class AtMoment:
         if self.due is None or time.monotonic() < self.due:
             return False
         self.act(case)
+        self.acted = True
         return True
 
     def reached(self, case):
@@ -140,6 +154,13 @@ def disk(rng, job, counts, op, error, match="step_"):
     return Strike((WRITE_FAILED,), faults=f"op={op};match={match};at={rng.randint(1, most)};do={error};rank={rank}")
 
 
+def remove_fails(rng, job, counts):
+    """Old checkpoints that stay are no reason to end; only a start that cannot clear up what an earlier strike left ends."""
+    strike = disk(rng, job, counts, "remove", "EIO")
+    strike.sign = r"warning: .*cannot be removed: Input/output error"
+    return strike
+
+
 def cut_write(rng, job, counts, what):
     rank = rng.randrange(job.ranks)
     saved = max(1, counts["bytes"] // job.every // job.ranks)
@@ -176,7 +197,7 @@ KINDS = {
     "rename fails": lambda rng, job, counts: disk(rng, job, counts, "rename", "EIO"),
     "open fails": lambda rng, job, counts: disk(rng, job, counts, "open", "EROFS"),
     "mkdir fails": lambda rng, job, counts: disk(rng, job, counts, "mkdir", "EDQUOT"),
-    "remove fails": lambda rng, job, counts: disk(rng, job, counts, "remove", "EIO"),
+    "remove fails": remove_fails,
     "disk full for metrics": lambda rng, job, counts: Strike(
         (WRITE_FAILED,), faults=f"op=write;match=metrics.jsonl;after_bytes={rng.randrange(3000)};do=ENOSPC"),
     "death inside a write": lambda rng, job, counts: Strike((KILLED,), faults=cut_write(rng, job, counts, "kill")),
@@ -232,10 +253,12 @@ def curve(case):
 
 
 def final_state(case):
-    """Names, sizes and hashes of all tensor files after the last step."""
+    """After the last step: names, sizes and hashes of all tensor files, and what a resumed run goes on with beside them."""
     with open(case.path(f"runs/case/step_{STEPS:08d}/manifest.json"), encoding="utf-8") as file:
-        return sorted((entry["name"], entry["bytes"], entry["xxh3_128"]) for entry in json.load(file)["files"]
-                      if entry["name"].endswith(".safetensors"))
+        manifest = json.load(file)
+    tensors = sorted((entry["name"], entry["bytes"], entry["xxh3_128"]) for entry in manifest["files"]
+                     if entry["name"].endswith(".safetensors"))
+    return tensors, [manifest[key] for key in ("updates", "consumed_samples", "loss_window", "norm_window", "skipped")]
 
 
 def newest_step(case):
@@ -264,7 +287,7 @@ class Run:
         more = self.rng.choices((0, 1, 2), (5, 3, 2))[0] if campaign.several else 0
         self.kinds = [first] + [self.rng.choice(campaign.kinds) for _ in range(more)]
         self.history = []  # of the ends, for the message of a failure
-        self.outcomes = []  # (kind, code, inside a save)
+        self.outcomes = []  # (kind, code, inside a save, hit)
 
     def require(self, condition, what, result=""):
         if not condition:
@@ -289,7 +312,7 @@ class Run:
         before, lines = newest_step(case), len(case.steps())
         result = self.start(case, strike)
         in_save = any(name.endswith(".tmp") for name in folders(case))
-        self.outcomes.append((kind, result.code, in_save))
+        self.outcomes.append((kind, result.code, in_save, strike.hit(result)))
         if result.code == OK:
             done = max((event["step"] for event in case.steps()), default=0)
             self.require(done == STEPS, f"exit code 0 after step {done}", result)
@@ -352,25 +375,40 @@ class Campaign:
         self.undisturbed = Undisturbed(self.binary, self.library)
         self.table = collections.defaultdict(collections.Counter)  # kind -> exit code -> runs
         self.in_save = collections.Counter()
+        self.hits = collections.Counter()
         self.passed = 0
         self.failures = []
 
     def add(self, run, failure):
-        for kind, code, in_save in run.outcomes:
+        for kind, code, in_save, hit in run.outcomes:
             self.table[kind][code] += 1
             self.in_save[kind] += in_save
+            self.hits[kind] += hit
         if failure:
             self.failures.append(failure)
         else:
             self.passed += 1
 
+    def until_hit(self, number):
+        """Runs with other draws of one kind of strike until it hits or a run fails: each of them, and its failure or None."""
+        for attempt in range(TRIES):
+            run = Run(self, number + attempt * len(self.kinds))
+            failure = run.run()
+            yield run, failure
+            if failure or any(hit for *_, hit in run.outcomes):
+                return
+
+    def never_hit(self):
+        """Kinds that had their chances and show nothing for them."""
+        return [kind for kind, row in self.table.items() if not self.hits[kind] and sum(row.values()) >= TRIES]
+
     def report(self):
         codes = sorted({code for row in self.table.values() for code in row})
         width = max(map(len, self.table), default=4)
-        lines = ["strikes by kind and exit code of mpirun; 'unfinished': a save was under way when the job ended",
-                 f"{'':{width}}" + "".join(f"{code:>7}" for code in codes) + "  unfinished"]
+        lines = ["strikes by kind and exit code of mpirun; 'hit': it came in time; 'unfinished': a save was under way at the end",
+                 f"{'':{width}}" + "".join(f"{code:>7}" for code in codes) + "    hit  unfinished"]
         for kind in self.kinds:
             if kind in self.table:
                 lines.append(f"{kind:{width}}" + "".join(f"{self.table[kind][code] or '-':>7}" for code in codes)
-                             + f"{self.in_save[kind] or '-':>12}")
+                             + f"{self.hits[kind] or '-':>7}{self.in_save[kind] or '-':>12}")
         return "\n".join(lines)
