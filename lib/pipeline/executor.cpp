@@ -21,6 +21,7 @@ struct Buffer {
     int ticket = -1;      // -1: no message under way
     int message = -1;     // its place in StepTimes::messages; -1: not recorded
     bool unread = false;  // a message was received into it, or will be, that no action has used yet
+    Action sent{};        // what filled it, of a message that is sent
 };
 using Ring = std::vector<Buffer>;
 
@@ -43,14 +44,13 @@ struct Lane {
     bool done() const { return next == segments().size(); }
 };
 
-// What the watchdog calls a wait.
+// What the watchdog calls a wait: for what `action` needs, or for what it made to be taken.
 struct WaitLabel {
     char text[64];
-    explicit WaitLabel(const WaitTime& wait) {
+    WaitLabel(const Action& action, bool sending) {
         static constexpr char letters[] = {'F', 'B', 'I', 'W'};
-        std::snprintf(text, sizeof text, "%s%c of stage %d, micro-batch %d",
-                      wait.sending ? "room to send, at " : "", letters[static_cast<int>(wait.action.kind)],
-                      wait.action.stage, wait.action.micro_batch);
+        std::snprintf(text, sizeof text, "%s%c of stage %d, micro-batch %d", sending ? "room to send " : "",
+                      letters[static_cast<int>(action.kind)], action.stage, action.micro_batch);
     }
 };
 
@@ -143,6 +143,7 @@ void Executor::State::run(const Instruction& instruction) {
         require_free(buffer);
         clock.stamp(buffer.view, 2 * instruction.chunk + gradient);
         if (recording) started(buffer, instruction.action, gradient, true);
+        buffer.sent = instruction.action;
         buffer.ticket = buffer.channel->start_send(buffer.view);
     };
     switch (instruction.kind) {
@@ -315,7 +316,7 @@ void Executor::State::finish(Buffer& buffer, const Action& action, bool gradient
     WaitTime wait{action, gradient, sending, clock.now(), 0};
     bool waited = false;
     if (buffer.ticket >= 0 && !buffer.channel->done(buffer.ticket)) {
-        buffer.channel->wait(buffer.ticket, WaitLabel(wait).text);
+        buffer.channel->wait(buffer.ticket, WaitLabel(sending ? buffer.sent : action, sending).text);
         waited = true;
     }
     completed(buffer);
@@ -338,11 +339,9 @@ void Executor::State::poll_one_message() {
 }
 
 void Executor::State::drain() {
-    for (std::size_t c = 0; c < chunks.size(); ++c) {
-        const int stage = program.chunks[c].stage;
-        for (Buffer& buffer : chunks[c].outputs) finish(buffer, {ActionKind::F, stage, 0}, false, true);
-        for (Buffer& buffer : chunks[c].input_gradients)
-            finish(buffer, {ActionKind::B, stage, 0}, true, true);
+    for (Chunk& chunk : chunks) {
+        for (Buffer& buffer : chunk.outputs) finish(buffer, buffer.sent, false, true);
+        for (Buffer& buffer : chunk.input_gradients) finish(buffer, buffer.sent, true, true);
     }
 }
 

@@ -24,7 +24,7 @@ struct ActionTime {
 
 // Waiting for one message: [start, end) is the time that this rank stood still for it.
 struct WaitTime {
-    schedule::Action action;  // the action that needed the message
+    schedule::Action action;  // the action that needed the message; at the step's end the one that sent it
     bool gradient = false;    // message kind
     bool sending = false;     // for an earlier message to be taken, so that its buffer is free
     double start = 0;

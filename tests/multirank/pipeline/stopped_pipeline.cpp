@@ -1,7 +1,8 @@
 // A pipeline of one stage per rank whose rank STAGE stops itself (SIGSTOP) in the middle of its F or B of a
-// micro-batch; stopped_pipeline_test.py reads what the other ranks say.
+// micro-batch; stopped_pipeline_test.py reads what the other ranks say. The next stage waits before it goes
+// on to the micro-batch after that, so that what it then sends finds the rank stopped.
 //
-//   stopped_pipeline KIND STAGE F|B MICRO_BATCH
+//   stopped_pipeline KIND STAGE F|B MICRO_BATCH ELEMENTS_OF_A_MESSAGE
 #include <signal.h>
 #include <unistd.h>
 
@@ -23,9 +24,9 @@ namespace {
 
 constexpr double timeout_s = 3;
 constexpr int micro_batches = 6;
-constexpr std::int64_t elements = 64;
 
-void run(comm::MpiEnv& env, const std::string& kind, int stopped, char action, int micro_batch) {
+void run(comm::MpiEnv& env, const std::string& kind, int stopped, char action, int micro_batch,
+         std::int64_t elements) {
     comm::Communicator& world = env.world();
     schedule::GenerateOptions options;
     options.kind = kind;
@@ -43,8 +44,9 @@ void run(comm::MpiEnv& env, const std::string& kind, int stopped, char action, i
                           [&](schedule::ActionKind done) {
                               int& count = done == schedule::ActionKind::F ? forwards : backwards;
                               const bool here = (done == schedule::ActionKind::F) == (action == 'F');
-                              if (count++ == 3 * micro_batch + 1 && here && world.rank() == stopped)
-                                  raise(SIGSTOP);
+                              const int segment = count++ - 3 * micro_batch;
+                              if (here && segment == 1 && world.rank() == stopped) raise(SIGSTOP);
+                              if (here && segment == 3 && world.rank() == stopped + 1) sleep(1);
                           });
     const auto make = [&](device::Arena& arena) {
         return std::make_unique<pipeline::Executor>(program, std::vector<model::Stage*>{&stage}, DType::f32,
@@ -64,7 +66,7 @@ void run(comm::MpiEnv& env, const std::string& kind, int stopped, char action, i
 
 int main(int argc, char** argv) {
     comm::MpiEnv env(&argc, &argv);
-    if (argc != 5) return 2;
-    run(env, argv[1], std::atoi(argv[2]), *argv[3], std::atoi(argv[4]));
+    if (argc != 6) return 2;
+    run(env, argv[1], std::atoi(argv[2]), *argv[3], std::atoi(argv[4]), std::atoll(argv[5]));
     return 0;
 }

@@ -14,9 +14,9 @@ SILENT = r"has (been silent for \d+ s|never reported)"
 
 
 class StoppedPipeline(unittest.TestCase):
-    def message(self, kind, stage, action, micro_batch):
-        job = subprocess.run([MPIRUN, "-n", str(RANKS), JOB, kind, str(stage), action, str(micro_batch)], capture_output=True,
-                             text=True, timeout=120, check=False)
+    def message(self, kind, stage, action, micro_batch, elements=64):
+        job = subprocess.run([MPIRUN, "-n", str(RANKS), JOB, kind, str(stage), action, str(micro_batch), str(elements)],
+                             capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(job.returncode, 1, job.stderr)
         self.assertEqual(job.stderr.count("escalier:"), 1, job.stderr)
         message = job.stderr[job.stderr.index("escalier:"):].split("run.comm_timeout_s.\n")[0].split("\n")
@@ -47,6 +47,11 @@ class StoppedPipeline(unittest.TestCase):
     def test_first_and_last_stage(self):
         self.waits(self.message("1f1b", 0, "F", 0), 1, r"F of stage 1, micro-batch 0, from rank 0, which has been in F\(0,0\)")
         self.waits(self.message("1f1b", 3, "F", 2), 2, r"B of stage 2, micro-batch 2, from rank 3, which has been in F\(3,2\)")
+
+    def test_a_send_that_waits_at_the_end_of_the_step(self):
+        """Of messages that MPI does not buffer: what is sent is named, not the first micro-batch."""
+        message = self.message("gpipe", 0, "B", 4, elements=16384)
+        self.waits(message, 1, r"room to send B of stage 1, micro-batch 5, from rank 0, which has been in B\(0,4\)")
 
 
 if __name__ == "__main__":
