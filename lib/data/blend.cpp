@@ -1,6 +1,7 @@
 #include "data/blend.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -49,6 +50,24 @@ std::vector<BlendPick> megatron_blend(const std::vector<double>& weights, std::i
         order.push_back({static_cast<std::int64_t>(best), taken[best]++});
     }
     return order;
+}
+
+double numpy_sum(std::span<const double> terms) {
+    constexpr std::size_t lanes = 8, block = 128;
+    const std::size_t count = terms.size();
+    if (count < lanes) return std::accumulate(terms.begin(), terms.end(), 0.0);
+    if (count > block) {
+        const std::size_t half = count / 2 / lanes * lanes;
+        return numpy_sum(terms.first(half)) + numpy_sum(terms.subspan(half));
+    }
+    std::array<double, lanes> partial;
+    std::copy_n(terms.begin(), lanes, partial.begin());
+    std::size_t i = lanes;
+    for (; i + lanes <= count; i += lanes)
+        for (std::size_t lane = 0; lane < lanes; ++lane) partial[lane] += terms[i + lane];
+    const auto& p = partial;
+    const double sum = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));
+    return std::accumulate(terms.begin() + static_cast<std::ptrdiff_t>(i), terms.end(), sum);
 }
 
 }  // namespace escalier::data

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace escalier::data {
@@ -28,7 +29,11 @@ class Blend {
 };
 
 // Megatron order (formats.md 1.2.9): greedily the source with the largest w * max(k, 1) - taken, first wins
-// ties. The weights sum to 1.
+// ties. weights: each divided by numpy_sum() of all.
 std::vector<BlendPick> megatron_blend(const std::vector<double>& weights, std::int64_t samples);
+
+// The sum as numpy.sum rounds it, by which Megatron divides weights: from eight terms on in eight partial
+// sums, beyond 128 by halves.
+double numpy_sum(std::span<const double> terms);
 
 }  // namespace escalier::data

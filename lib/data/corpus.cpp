@@ -7,8 +7,10 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 
 #include "core/error.h"
+#include "data/blend.h"
 #include "data/fingerprint.h"
 #include "data/megatron_file.h"
 #include "data/tokenizer.h"
@@ -92,14 +94,16 @@ Corpus::Corpus(const config::DataConfig& data, std::int64_t vocab_size, std::int
     if (data.train.empty()) throw ConfigError("data.train: names no file; give at least one {path: …}");
     if (data.order != "native" && data.order != "megatron")
         throw ConfigError("data.order: " + data.order + " is not known; use native or megatron");
-    double sum = 0;
+    std::vector<double> weights;
     for (std::size_t i = 0; i < data.train.size(); ++i) {
         if (!std::isfinite(data.train[i].weight) || data.train[i].weight <= 0)
             throw ConfigError("data.train[" + std::to_string(i) +
                               "].weight: " + std::to_string(data.train[i].weight) + " for " +
                               data.train[i].path + "; a weight is above 0 (leave the source out instead)");
-        sum += data.train[i].weight;
+        weights.push_back(data.train[i].weight);
     }
+    const double sum =
+        data.order == "megatron" ? numpy_sum(weights) : std::accumulate(weights.begin(), weights.end(), 0.0);
     for (double fraction : fractions_)
         fingerprint_ = mix(fingerprint_, std::bit_cast<std::uint64_t>(fraction));
     for (const config::DataSource& wanted : data.train) {

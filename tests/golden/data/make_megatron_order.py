@@ -74,19 +74,22 @@ def order(lengths, shares, split, seq_len, wanted, seed):
 
 
 def blend(weights, samples):
-    """Greedy choice of the source with the largest deficit."""
+    """Greedy choice of the source with the largest deficit, of shares that are divided by numpy's sum."""
+    shares = (numpy.array(weights) / numpy.sum(numpy.array(weights))).tolist()
     taken, picks = [0] * len(weights), []
     for k in range(samples):
-        errors = [w * max(k, 1) - t for w, t in zip(weights, taken)]
+        errors = [w * max(k, 1) - t for w, t in zip(shares, taken)]
         best = errors.index(max(errors))
         picks.append(best)
         taken[best] += 1
-    return {"weights": weights, "picks": picks, "asked": [math.ceil(math.ceil(samples * w) * 1.005) for w in weights]}
+    return {"weights": weights, "shares": shares, "picks": picks,
+            "asked": [math.ceil(math.ceil(samples * w) * 1.005) for w in shares]}
 
 
 def main():
     cases = [order(*case) for case in CASES]
-    blends = [blend([0.3, 0.7], 50), blend([0.5, 0.5], 9), blend([0.2, 0.3, 0.5], 64)]
+    blends = [blend([0.3, 0.7], 50), blend([0.5, 0.5], 9), blend([0.2, 0.3, 0.5], 64), blend([0.6, 0.4], 100),
+              blend([0.1, 0.2, 0.7], 100), blend([0.1] * 10, 100), blend([0.01 * (i % 7 + 1) for i in range(150)], 300)]
     shuffles = []
     for seed, count in ((1234, 20), (1, 1), (99, 1000)):
         values = numpy.arange(count)

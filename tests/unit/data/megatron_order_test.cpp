@@ -98,8 +98,12 @@ TEST_F(MegatronOrderTest, ReproducesNumpysOrders) {
 TEST_F(MegatronOrderTest, BlendsGreedily) {
     for (const auto& wanted : golden("blends")) {
         const auto picks = wanted.at("picks").get<std::vector<std::int64_t>>();
-        const auto order = megatron_blend(wanted.at("weights"), static_cast<std::int64_t>(picks.size()));
-        std::vector<std::int64_t> taken(wanted.at("weights").size(), 0);
+        std::vector<double> shares = wanted.at("weights");
+        const double sum = numpy_sum(shares);
+        for (double& share : shares) share /= sum;
+        EXPECT_EQ(shares, wanted.at("shares").get<std::vector<double>>());
+        const auto order = megatron_blend(shares, static_cast<std::int64_t>(picks.size()));
+        std::vector<std::int64_t> taken(shares.size(), 0);
         for (std::size_t k = 0; k < picks.size(); ++k) {
             EXPECT_EQ(order[k].source, picks[k]);
             EXPECT_EQ(order[k].index, taken[static_cast<std::size_t>(picks[k])]++);
