@@ -1,6 +1,8 @@
 #include "data/documents.h"
 
+#include <cctype>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -81,9 +83,10 @@ void blank_line_documents(std::string_view text, const std::function<void(std::s
 }  // namespace
 
 DocumentKind document_kind(const std::string& path) {
-    return path.ends_with(".jsonl") || path.ends_with(".ndjson") || path.ends_with(".json")
-               ? DocumentKind::jsonl
-               : DocumentKind::whole_file;
+    std::string ending = std::filesystem::path(path).extension().string();
+    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return ending == ".jsonl" || ending == ".ndjson" || ending == ".json" ? DocumentKind::jsonl
+                                                                          : DocumentKind::whole_file;
 }
 
 void for_each_document(const MappedFile& file, DocumentKind kind, const std::string& key,

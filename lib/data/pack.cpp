@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "data/documents.h"
-#include "data/little_endian.h"
 #include "data/megatron_writer.h"
 
 namespace escalier::data {
@@ -29,9 +28,30 @@ std::size_t piece_end(std::string_view text, std::size_t piece_bytes) {
     return end;
 }
 
-void refuse_compressed(const MappedFile& file) {
-    if (file.size() >= 2 && load<std::uint16_t>(file.data()) == 0x8b1f)
-        throw ConfigError(file.path() + ": is gzip-compressed; unpack it first (gunzip)");
+struct FileKind {
+    std::string_view begin;
+    const char* name;
+    const char* remedy;
+};
+
+constexpr FileKind no_text[] = {
+    {"\037\213", "gzip-compressed", "unpack it first (gunzip)"},
+    {"\050\265\057\375", "zstd-compressed", "unpack it first (unzstd)"},
+    {"\3757zXZ", "xz-compressed", "unpack it first (unxz)"},
+    {"PK\003\004", "a zip archive", "unpack it first (unzip)"},
+    {"PAR1", "a Parquet file", "convert it to JSONL first"},
+    {"\223NUMPY", "a NumPy array", "give its text as text or JSONL"},
+};
+
+void refuse_what_is_no_text(const MappedFile& file) {
+    const std::string_view text(reinterpret_cast<const char*>(file.data()),
+                                static_cast<std::size_t>(file.size()));
+    for (const FileKind& kind : no_text)
+        if (text.starts_with(kind.begin))
+            throw ConfigError(file.path() + ": is " + kind.name + "; " + kind.remedy);
+    if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
+        throw DataError(file.path() + ": has a NUL byte at offset " + std::to_string(at) +
+                        ", so that it is no UTF-8 text; convert it first");
 }
 
 // Before anything is written: the outputs must be new or an old pair, and none of the inputs.
@@ -67,7 +87,7 @@ PackResult pack(const std::vector<std::string>& inputs, const std::string& prefi
     std::vector<std::int32_t> ids;
     for (const std::string& input : inputs) {
         const MappedFile file(input);
-        refuse_compressed(file);
+        refuse_what_is_no_text(file);
         DocumentKind kind = document_kind(input);
         if (kind == DocumentKind::whole_file && options.split_blank_lines) kind = DocumentKind::blank_lines;
         for_each_document(file, kind, options.key, [&](std::string_view text) {

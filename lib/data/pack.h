@@ -27,9 +27,9 @@ struct PackResult {
 };
 
 // Packs the files in the order given, holding neither a file nor its tokens in memory. Empty documents are
-// left out. Throws IoError, DataError (a line that is not JSONL, no document at all) or ConfigError
-// (compressed input, a tokenizer without an end-of-document id, an output that is an input). An existing pair
-// is replaced when the new one is whole.
+// left out. Throws IoError, DataError (a line that is not JSONL, NUL bytes, no document at all) or
+// ConfigError (input that is compressed or of another known kind, a tokenizer without an end-of-document id,
+// an output that is an input). An existing pair is replaced when the new one is whole.
 PackResult pack(const std::vector<std::string>& inputs, const std::string& prefix, const Tokenizer& tokenizer,
                 const PackOptions& options);
 

@@ -104,6 +104,8 @@ TEST_F(PackTest, ReadsJsonlUnderAnyKey) {
     PackOptions options;
     options.key = "body";
     EXPECT_EQ(pack_bytes({file}, options).documents, 2);
+    EXPECT_EQ(pack_bytes({write_bytes("B.JSONL", "{\"body\": \"x\"}\n")}, options).documents, 1);
+    pack_bytes({file}, options);
     EXPECT_EQ(packed(), (Ids{120, 10, 121, 256, 122, 256}));
     EXPECT_CONTAINS(message_of(ExitCode::data_corrupt, [&] { pack_bytes({file}); }),
                     file + ":1: has no key \"text\"");
@@ -191,8 +193,14 @@ TEST_F(PackTest, RefusalsLeaveNothingBehind) {
     EXPECT_EQ(names(), before);
     const auto empty = write_bytes("empty.txt", "");
     EXPECT_CONTAINS(message_of(ExitCode::data_corrupt, [&] { pack_bytes({empty}); }), "nothing to pack");
-    EXPECT_CONTAINS(message_of(ExitCode::usage, [&] { pack_bytes({write_bytes("a.txt.gz", "\x1f\x8b")}); }),
-                    "gunzip");
+    for (const auto& [begin, fact] :
+         {std::pair("\037\213", "gunzip"), std::pair("\050\265\057\375", "unzstd"),
+          std::pair("\3757zXZ", "unxz"), std::pair("PAR1", "JSONL")})
+        EXPECT_CONTAINS(message_of(ExitCode::usage,
+                                   [&] { pack_bytes({write_bytes("a.txt", std::string(begin) + "rest")}); }),
+                        fact);
+    const auto wide = write_bytes("wide.txt", std::string("a\0b\0", 4));
+    EXPECT_CONTAINS(message_of(ExitCode::data_corrupt, [&] { pack_bytes({wide}); }), "NUL byte at offset 1");
     EXPECT_FALSE(std::filesystem::exists(path("out.bin")));
 }
 
