@@ -55,15 +55,10 @@ Manifest read_manifest(const std::string& step_directory) {
     if (!fs::is_directory(step_directory, error))
         throw IoError::read(step_directory + ": there is no such checkpoint folder");
     const std::string path = step_directory + "/" + manifest_name;
-    std::optional<std::string> text;
-    std::string fault = path + ": cannot be read";
-    try {
-        text = content(path);
-    } catch (const IoError& unreadable) {
-        fault = unreadable.what();
-    }
+    const std::optional<std::string> text = content(path);
     if (!text)
-        throw DataError(fault + ", so that " + step_directory + " is no whole checkpoint: use another one.");
+        throw DataError(path + ": is not there, so that " + step_directory +
+                        " is no whole checkpoint: use another one.");
     Manifest manifest = parse_manifest(*text, path);
     fs::path folder(step_directory);
     if (!folder.has_filename()) folder = folder.parent_path();  // a slash at the end
@@ -73,11 +68,14 @@ Manifest read_manifest(const std::string& step_directory) {
                         step_directory_name(manifest.run.step) + ".");
     for (const ManifestFile& file : manifest.files) {
         const std::string name = step_directory + "/" + file.name;
-        const std::uintmax_t bytes = fs::is_regular_file(name, error) ? fs::file_size(name, error) : 0;
-        if (error || bytes != file.bytes)
+        const fs::file_type type = fs::status(name, error).type();
+        if (error && type != fs::file_type::not_found)
+            throw IoError::read(name + ": cannot be looked at: " + error.message());
+        const std::uintmax_t bytes = type == fs::file_type::regular ? fs::file_size(name, error) : 0;
+        if (type != fs::file_type::regular || bytes != file.bytes)
             throw DataError(name + ": " +
-                            (fs::exists(name, error) ? "has " + std::to_string(bytes) + " bytes, but "
-                                                     : std::string("is missing; it should have ")) +
+                            (type == fs::file_type::regular ? "has " + std::to_string(bytes) + " bytes, but "
+                                                            : std::string("is missing; it should have ")) +
                             std::to_string(file.bytes) +
                             " by the manifest. The checkpoint is damaged: use another one.");
     }

@@ -130,7 +130,7 @@ TEST_F(RunFolderTest, ListsByStepWithWhatIsWrong) {
     const std::vector<std::pair<std::int64_t, std::string>> expected = {{3, ""},
                                                                         {4, "has 5 bytes"},
                                                                         {6, "its manifest is of step 3"},
-                                                                        {8, "manifest.json: cannot be read"},
+                                                                        {8, "manifest.json: is not there"},
                                                                         {9, "no such checkpoint folder"},
                                                                         {10, ""}};
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -151,6 +151,7 @@ TEST_F(RunFolderTest, AManifestThatCannotBeReadIsTheFaultOfItsCheckpointAlone) {
     std::filesystem::create_symlink("/proc/self/mem", broken);
     const std::vector<CheckpointEntry> entries = list_checkpoints(run_);
     ASSERT_EQ(entries.size(), 3u);
+    EXPECT_THROW(read_manifest(run_ + "/step_00000004"), IoError);  // what may pass is no damage
     EXPECT_NE(entries[1].fault.find(broken + ": cannot be read: Input/output error"), std::string::npos)
         << entries[1].fault;
     config::CheckpointConfig config;
