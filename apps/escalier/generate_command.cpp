@@ -78,6 +78,12 @@ train::ModelSource open_model(const GenerateArguments& arguments, comm::MpiEnv& 
     return source;
 }
 
+// Of a table of positions, a run from initial weights has trained those of its samples alone.
+bool trained_all_positions(const train::ModelSource& source) {
+    return source.about.model.arch == config::Arch::llama ||
+           (source.snapshot && !source.snapshot->assets_directory().empty());  // an import
+}
+
 // How many tokens of the text a pass may see.
 std::int64_t context_of(const GenerateArguments& arguments, const train::ModelSource& source) {
     const std::int64_t positions = source.about.model.max_positions;  // 0: rotary, and not said
@@ -86,7 +92,7 @@ std::int64_t context_of(const GenerateArguments& arguments, const train::ModelSo
                           " is of a model with " + std::to_string(positions) +
                           " positions (model.max_positions); give at most so many");
     if (arguments.context > 0) return arguments.context;
-    return positions > 0 ? positions : source.about.seq_len;
+    return positions > 0 && trained_all_positions(source) ? positions : source.about.seq_len;
 }
 
 // What of a text is not seen, on rank 0.

@@ -249,7 +249,7 @@ class Checks(CommandsTest):
             self.refused(2, r"step_00000002/manifest\.json")
         self.setUp()
         os.remove(self.step(2, "manifest.json"))
-        self.refused(2, r"step_00000002/manifest\.json: cannot be read")
+        self.refused(2, r"step_00000002/manifest\.json: is not there")
 
     def test_a_number_of_the_manifest_that_is_another(self):
         path = self.step(6, "manifest.json")
@@ -440,6 +440,15 @@ class Texts(CommandsTest):
         self.assertNotIn("are seen", greedy(4, weights="seen_import").stderr)
         run = greedy(1, "--context", "25", weights="seen_import", code=USAGE)
         self.assertEqual(run.stderr.count("--context: found 25, but seen_import/step_00000000 is of a model with 24 positions"), 1)
+
+    def test_a_table_of_positions_is_seen_as_far_as_it_was_trained(self):
+        result = self.case.run(with_keys(N0, model__max_positions=32, train__steps=1, run__name="rows"), 0)
+        self.assertEqual(result.code, 0, result)
+        line = ["generate", "--ckpt", "runs/rows", "--prompt-ids", "5,17,3", "--tokens", "20", "--greedy"]
+        run = self.escalier(*line)
+        self.assertEqual(run.stderr.count("beyond the context of 16 tokens, and only the last 16 are seen; --context N sees up to 32"),
+                         1, run)
+        self.assertNotIn("are seen", self.escalier(*line, "--context", "32").stderr)
 
     def test_moments_are_not_looked_at(self):
         text = self.text("--ckpt", "copy", "--greedy").stdout
