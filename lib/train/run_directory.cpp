@@ -54,13 +54,12 @@ RunDirectory::RunDirectory(const config::RunConfig& run, bool own_name) {
             path_ = path.string();
             files.sync_directory(run.dir);  // or a durable checkpoint in it could go with its name
             lock(0);
-            files.sync_directory(run.dir);  // or a durable checkpoint in it could go with its name
             if (number > 1)
                 note_ =
                     "a run already lies in " + (parent / run.name).string() + "; this one goes to " + path_;
             return;
         }
-        if (own_name && (!error || error == std::errc::file_exists))
+        if (own_name && fs::is_directory(path))
             throw IoError::write("run directory " + path.string() +
                                  " is there by now; another job has made it meanwhile. Start this one again "
                                  "to go on with its run, or give it another run.name.");

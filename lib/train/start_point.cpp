@@ -120,7 +120,12 @@ void note_newer_runs(const config::RunConfig& run, StartPoint& start) {
     for (fs::directory_iterator at(run.dir, error), end; !error && at != end; at.increment(error)) {
         const fs::path folder = fs::path(run.dir) / at->path().filename();
         if (!is_numbered(folder.filename().string(), run.name) || !is_own_folder(folder, run)) continue;
-        const std::string newest = checkpoint::newest_checkpoint(folder.string()).directory;
+        std::string newest;
+        try {
+            newest = checkpoint::newest_checkpoint(folder.string()).directory;
+        } catch (const Error&) {
+            continue;  // another user's, perhaps
+        }
         if (!newest.empty() && written(newest) > own)
             start.notes.push_back("note: " + newest + ", of a later start of this job, is newer; --resume " +
                                   folder.string() + " goes on from that one");

@@ -149,7 +149,7 @@ void Run::open_output() {
     if (options_.dry_run) return;
     assembly_->saver().open(output_ ? output_->directory()->path() : "", env_, files_);
     env_.agree([&] {
-        if (output_ && start_.from_own_folder()) turn_back();
+        if (output_ && names_own_step(spec_) && !done()) turn_back();
     });
 }
 

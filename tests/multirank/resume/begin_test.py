@@ -135,6 +135,10 @@ class GoingBack(BeginTest):
         self.assertIn("go on with --resume auto", result.output)
         self.goes_on(SHORT_TO_SIX, f"resume    from {step_folder('case', 2)}")
 
+    def test_that_nothing_was_left_to_do_from_it(self):
+        self.run_job(with_keys(SHORT, train__steps=2), "--resume", step_folder("case", 2))
+        self.goes_on(SHORT_TO_SIX, f"resume    from {step_folder('case', 4)}")
+
 
 class Beside(BeginTest):
     """More than one run of a job, and more than one job."""
