@@ -59,7 +59,8 @@ void add_train_command(CLI::App& app, std::function<int()>& action) {
     auto arguments = std::make_shared<TrainArguments>();
     CLI::App* command = app.add_subcommand("train", "Train a model: mpirun -n N escalier train JOB");
     command->add_option("job", arguments->job, "Job spec (YAML)")->required();
-    command->add_option("--set", arguments->overrides, "Override a key: --set train.steps=10 (YAML value)");
+    command->add_option("--set", arguments->overrides, "Override a key: --set train.steps=10 (YAML value)")
+        ->allow_extra_args(false);
     command->add_option("--resume", arguments->resume,
                         "auto: the newest checkpoint of this run, if there is one, else as checkpoint.resume "
                         "says; none; or a "

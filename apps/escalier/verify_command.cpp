@@ -206,7 +206,8 @@ void add_verify_command(CLI::App& app, std::function<int()>& action) {
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->delimiter('\0');
-    command->add_option("--set", arguments->overrides, "Override a key of both: --set train.global_batch=8");
+    command->add_option("--set", arguments->overrides, "Override a key of both: --set train.global_batch=8")
+        ->allow_extra_args(false);
     command->add_option("--schedule", arguments->schedule, "Schedule of both, unless a grid names its own");
     command->add_option("--steps", arguments->options.steps, "Steps to compare")
         ->check(whole_number(1))

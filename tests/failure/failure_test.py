@@ -336,6 +336,13 @@ class JobSpec(FailureTest):
     def test_unknown_key(self):
         self.refused(with_keys(TWO_STAGES, lr__learning_rte=1e-3), 2, USAGE, r"job\.yaml:8:\d+: lr\.learning_rte")
 
+    def test_overrides_before_the_file(self):
+        with Case(BINARY) as case:
+            case.write_job(N0)
+            result = case.start([BINARY, "train", "--set", "train.steps=2", "job.yaml"])
+            self.check(result, 0)
+            self.assertEqual(len(result.steps), 2)
+
     def test_key_given_twice(self):
         self.refused(yaml(TWO_STAGES) + "lr: {peak: 0.1}\n", 2, USAGE, r"job\.yaml:10:\d+.*lr")
 
