@@ -293,7 +293,7 @@ bool Run::asked_to_stop() {
 }
 
 bool Run::save_due() const {
-    if (done()) return spec_.checkpoint.last;
+    if (done() && spec_.checkpoint.last) return true;
     return spec_.checkpoint.every > 0 && step_ % spec_.checkpoint.every == 0;
 }
 

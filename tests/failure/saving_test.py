@@ -269,6 +269,13 @@ class Disk(SavingTest):
 
 
 class Retention(SavingTest):
+    def test_without_the_last_step_a_save_that_is_due_there_stays(self):
+        for steps in (4, 5):
+            with Case(failure_test.BINARY) as case:
+                spec = with_keys(SAVING, checkpoint__every=2, checkpoint__last=False, checkpoint__keep_last=0, train__steps=steps)
+                self.check(case.run(spec, 0), 0)
+                self.assertEqual(sorted(name for name in folders(case) if name.startswith("step_")), ["step_00000002", "step_00000004"])
+
     def test_a_whole_checkpoint_at_every_instant(self):
         seen = []
 
