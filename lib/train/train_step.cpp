@@ -70,6 +70,7 @@ double TrainStep::sum_losses(const char* label) {
 
 void TrainStep::wait_for_device(const char* label) {
     wait_(label);
+    optimizer_seconds_ = 0;
     if (optimizer_begin_ >= 0) {
         phases_.optimizer_start = device_.seconds(optimizer_begin_);
         phases_.optimizer = device_.seconds(optimizer_end_);

@@ -16,7 +16,7 @@ constexpr const char* tokenizer_key = "escalier_tokenizer";
 constexpr const char* seq_len_key = "escalier_seq_len";
 
 std::int64_t parse_length(const std::string& text) {
-    constexpr std::int64_t longest = std::int64_t{1} << 20;
+    constexpr std::int64_t longest = config::most_sequence;
     std::int64_t length = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
     if (error != std::errc() || end != text.data() + text.size() || length < 1 || length > longest)

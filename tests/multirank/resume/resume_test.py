@@ -131,6 +131,8 @@ class Spikes(ResumeTest):
         straight = self.straight(self.SPEC)
         self.assertEqual([step[0] for step in straight.steps if step[-1]], [16, 17], straight.output)
         self.assertEqual(len(re.findall(r"warning: step 1[67]: .* standard deviations above .*; nothing was updated", straight.output)), 2)
+        times = [event["ranks"][0]["optimizer_ms"] for event in self.case.events("step", "straight")]
+        self.assertEqual([step for step, time in enumerate(times, 1) if time == 0], [16, 17])
         for name, grid, tolerances in (("pp", {"parallel__pp": 2}, None), ("dp", {"parallel__dp": 2}, ACROSS_TENSOR_AND_DATA_SIZES)):
             other = run_straight(self.case, with_keys(self.SPEC, **grid), name)
             self.assertEqual(other.fault or other.differs(straight, 1, tolerances), "")
