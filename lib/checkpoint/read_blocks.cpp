@@ -1,8 +1,10 @@
 #include "checkpoint/read_blocks.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -37,7 +39,10 @@ void read_blocks(const std::string& path,
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (file.number() < 0) fail("cannot open");
     ::posix_fadvise(file.number(), 0, 0, POSIX_FADV_SEQUENTIAL);
-    std::vector<char> buffer(std::size_t{1} << 20);
+    constexpr std::size_t least = 4096, most = std::size_t{1} << 20;
+    struct stat facts {};
+    ::fstat(file.number(), &facts);  // without a size a small buffer does, too
+    std::vector<char> buffer(std::clamp(static_cast<std::size_t>(facts.st_size), least, most));
     for (;;) {
         const ssize_t bytes = ::read(file.number(), buffer.data(), buffer.size());
         if (bytes < 0 && errno == EINTR) continue;
