@@ -36,15 +36,12 @@ void cut_to_whole_lines(const std::string& path) {
 
 RunDirectory::RunDirectory(const config::RunConfig& run, bool own_name) {
     const fs::path parent(run.dir);
-    const auto refuse = [&](const std::string& why) {
-        throw IoError::write("run directory " + (parent / run.name).string() + " cannot be created: " + why +
-                             " Set run.dir to a folder that can be written.");
-    };
+    const std::string fault = "run directory " + (parent / run.name).string() + " cannot be created: ";
     checkpoint::PosixFiles files;
     try {
         checkpoint::make_directories(files, run.dir);
-    } catch (const IoError& fault) {
-        refuse(fault.what());
+    } catch (const IoError& reason) {
+        throw IoError::write(fault + reason.what());
     }
     std::error_code error;
     for (int number = 1; !error; ++number) {
@@ -66,7 +63,7 @@ RunDirectory::RunDirectory(const config::RunConfig& run, bool own_name) {
         // An existing folder is no error to create_directory; an existing file is.
         if (error == std::errc::file_exists) error.clear();
     }
-    refuse(error.message() + ".");
+    throw IoError::write(fault + error.message() + ". Set run.dir to a folder that can be written.");
 }
 
 RunDirectory::RunDirectory(const std::string& path, int patience_s) : path_(path) {

@@ -451,7 +451,7 @@ class Running(FailureTest):
         with Case(BINARY) as case:
             with open(case.path("runs"), "w", encoding="utf-8"):
                 pass
-            self.check(case.run(TWO_STAGES, 2), WRITE_FAILED, r"runs")
+            self.check(case.run(TWO_STAGES, 2), WRITE_FAILED, r"run directory runs/case cannot be created: runs: .*File exists")
 
     def test_killed_first_stage(self):
         self.check(self.struck({"parallel__pp": 2, "parallel__dp": 2}, 4, 0, signal.SIGKILL), KILLED)
