@@ -1,9 +1,12 @@
 #include "checkpoint/saver.h"
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
 
 #include "checkpoint/gather_text.h"
 #include "checkpoint/leftovers.h"
@@ -11,7 +14,9 @@
 #include "checkpoint/retention.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/share_values.h"
+#include "checkpoint/stall.h"
 #include "checkpoint/trash.h"
+#include "checkpoint/watched_files.h"
 #include "checkpoint/write_share.h"
 #include "checkpoint/writer_thread.h"
 #include "core/clock.h"
@@ -22,6 +27,10 @@ namespace {
 
 // How long a rank waits for its writer before it looks after the others again.
 constexpr double patience_s = 0.2;
+
+std::string whole(double seconds) {
+    return std::to_string(static_cast<std::int64_t>(seconds));
+}
 
 std::string files_text(const std::vector<ManifestFile>& files) {
     nlohmann::json list = nlohmann::json::array();
@@ -60,7 +69,8 @@ struct Saver::State {
     // Since open():
     std::string run_directory;
     comm::MpiEnv* env = nullptr;
-    FileLayer* files = nullptr;
+    std::optional<WatchedFiles> files;
+    std::function<void(const std::string&)> on_stall;
     std::vector<std::vector<SharePiece>> shares;  // by rank; on rank 0
 
     // Of the save under way:
@@ -72,7 +82,9 @@ struct Saver::State {
     std::atomic<bool> cancel = false;
     std::vector<ManifestFile> written;  // by the writer
     std::vector<std::string> warnings;  // by the writer
-    WriterThread writer;                // last: what it uses outlives it
+    Stall stall;
+    int stall_level = 0;  // as said of this save; the same on all ranks: see look_at_writers()
+    WriterThread writer;  // last: what it uses outlives it
 
     State(const config::CheckpointConfig& config, StateList list, int dp_rank, int dp, device::Device& device,
           device::Arenas& arenas)
@@ -85,7 +97,13 @@ struct Saver::State {
     std::string label() const { return "the checkpoint of step " + std::to_string(facts.run.step); }
     std::string unfinished() const { return unfinished_directory(run_directory, facts.run.step); }
 
-    void try_to_write(const std::string& probe) const;
+    void try_to_write(const std::string& probe);
+    struct Writers {
+        bool busy = false, failed = false;  // any of them
+    };
+    Writers look_at_writers(double patience);
+    void tell_stall(int level, bool own, double seconds);
+    void start(std::function<void()> task);
     void start_writing();
     void start_commit();
     void give_up();
@@ -96,7 +114,7 @@ struct Saver::State {
 };
 
 // In a folder that rank 0 made, by every rank: it is there only where all nodes share the run folder.
-void Saver::State::try_to_write(const std::string& probe) const {
+void Saver::State::try_to_write(const std::string& probe) {
     const std::string rank = std::to_string(env->world().rank());
     try {
         const std::string path = probe + "/rank-" + rank;
@@ -109,12 +127,18 @@ void Saver::State::try_to_write(const std::string& probe) const {
     }
 }
 
+void Saver::State::start(std::function<void()> task) {
+    stall.begin(files->moves(), now_seconds());
+    writer.start(std::move(task));
+}
+
 void Saver::State::start_writing() {
     cancel = false;
+    stall_level = 0;
     warnings.clear();
     phase = Phase::writing;
     values.capture();
-    writer.start([this] {
+    start([this] {
         const auto piece = [this](std::size_t i) {
             return PieceValues{values.values(i), values.transposed(i)};
         };
@@ -134,7 +158,7 @@ void Saver::State::start_commit() {
         for (const ManifestFile& file : by_rank.back()) bytes += file.bytes;
     }
     if (!first_rank()) return;
-    writer.start([this, by_rank] {
+    start([this, by_rank] {
         Manifest manifest;
         manifest.run = facts.run;
         fill_manifest(manifest, shares, by_rank);
@@ -150,11 +174,43 @@ void Saver::State::start_commit() {
     });
 }
 
+// Collective. Waits up to `patience` for this rank's.
+Saver::State::Writers Saver::State::look_at_writers(double patience) {
+    const bool idle = writer.idle(patience);
+    const double seconds = idle ? 0 : stall.look(files->moves(), now_seconds(), env->timeout_s());
+    const int level = seconds >= env->working_timeout_s() ? 2 : seconds >= env->timeout_s() ? 1 : 0;
+    int found[3] = {!idle, idle && writer.failure(), level};
+    env->world().all_reduce_max(TensorView(found, DType::i32, {3}), label().c_str());
+    if (found[2] > stall_level) tell_stall(found[2], level == found[2], seconds);
+    return {found[0] != 0, found[1] != 0};
+}
+
+// Collective. own: this rank's writer is one of those that hang. A thread in a system call cannot be told to
+// stop, so at the second level all ranks end.
+void Saver::State::tell_stall(int level, bool own, double seconds) {
+    stall_level = level;
+    const std::string rank = std::to_string(env->world().rank()) + " (" + env->place().host + ")";
+    const std::string mine = "rank " + rank + " has been at " + files->place() + " for " + whole(seconds) +
+                             " s without getting on";
+    std::string what;
+    for (const std::string& text : all_gather_text(own ? mine : "", env->world(), label().c_str()))
+        if (what.empty()) what = text.substr(0, text.find_last_not_of(' ') + 1);
+    what = label() + ": " + what;
+    const std::string limit = whole(env->working_timeout_s()) + " s (ten times run.comm_timeout_s)";
+    if (level == 1) {
+        if (on_stall) on_stall(what + "; does its disk or file server hang? The run ends after " + limit);
+        return;
+    }
+    if (!first_rank()) std::this_thread::sleep_for(std::chrono::seconds(5));  // rank 0 speaks for all
+    env->abort(
+        static_cast<int>(ExitCode::write_failed),
+        what + ", longer than " + limit +
+            ": its disk or file server hangs. Mend that or choose another folder; earlier checkpoints are "
+            "untouched.");
+}
+
 void Saver::State::wait_for_writers() {
-    int busy = 1;
-    while (busy) {
-        busy = !writer.idle(patience_s);
-        env->world().all_reduce_max(TensorView(&busy, DType::i32, {1}), label().c_str());
+    while (look_at_writers(patience_s).busy) {
     }
 }
 
@@ -188,11 +244,9 @@ void Saver::State::give_up() {
 
 std::optional<SavedCheckpoint> Saver::State::poll() {
     if (phase == Phase::idle) return std::nullopt;
-    const bool idle = writer.idle();
-    int busy_or_failed[2] = {!idle, idle && writer.failure()};
-    env->world().all_reduce_max(TensorView(busy_or_failed, DType::i32, {2}), label().c_str());
-    if (busy_or_failed[1]) give_up();
-    if (busy_or_failed[0]) return std::nullopt;
+    const Writers writers = look_at_writers(0);
+    if (writers.failed) give_up();
+    if (writers.busy) return std::nullopt;
     if (phase == Phase::writing) {
         start_commit();
         return std::nullopt;
@@ -229,7 +283,7 @@ Saver::~Saver() {
 void Saver::open(const std::string& run_directory, comm::MpiEnv& env, FileLayer& files) {
     State& s = *state_;
     s.env = &env;
-    s.files = &files;
+    s.files.emplace(files);
     comm::Communicator& world = env.world();
     const std::string folder =
         all_gather_text(world.rank() == 0 ? run_directory : "", world, "the name of the run folder")[0];
@@ -257,6 +311,10 @@ void Saver::open(const std::string& run_directory, comm::MpiEnv& env, FileLayer&
         throw;
     }
     remove_probe();
+}
+
+void Saver::on_stall(std::function<void(const std::string&)> tell) {
+    state_->on_stall = std::move(tell);
 }
 
 std::optional<SavedCheckpoint> Saver::begin(const SaveFacts& facts) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +48,11 @@ class Saver {
     // killed are removed. Throws AgreedError (74) on all ranks alike where any of them cannot write there: on
     // a disk that is full or may not be written, or on a node that does not share the folder, which is named.
     void open(const std::string& run_directory, comm::MpiEnv& env, FileLayer& files);
+
+    // tell: called on all ranks alike, once a save, where a rank's files have not got on for
+    // MpiEnv::timeout_s(), with its name, the file and the time. After MpiEnv::working_timeout_s() all ranks
+    // end with 74 and such a message. Looked at whenever a save is asked about.
+    void on_stall(std::function<void(const std::string& message)> tell);
 
     // Collective, at a step's end. First waits for a save under way. Returns the save that has become
     // durable: that one, or this one where there is no staging. Throws as at_step_end().

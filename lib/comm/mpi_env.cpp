@@ -209,6 +209,14 @@ void MpiEnv::start_watchdog(double timeout_s, const std::string& setting) {
     state_->watchdog->set_timeout(timeout_s, setting);
 }
 
+double MpiEnv::timeout_s() const {
+    return state_->watchdog->timeout_s();
+}
+
+double MpiEnv::working_timeout_s() const {
+    return Watchdog::working_factor * timeout_s();
+}
+
 void MpiEnv::agree(const std::function<void()>& check) {
     comm::agree(*state_->world, check);
 }

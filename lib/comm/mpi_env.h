@@ -48,6 +48,8 @@ class MpiEnv {
     // The longest wait for other ranks, in seconds, from now on. The job ends when one lasts longer, with one
     // message that says who waited for what, and exit code 1. setting: what the user sets it with.
     void start_watchdog(double timeout_s, const std::string& setting = "run.comm_timeout_s");
+    double timeout_s() const;          // as it is now
+    double working_timeout_s() const;  // several times as long: for one that works instead of waiting
 
     // agree() over the world.
     void agree(const std::function<void()>& check);

@@ -59,6 +59,11 @@ void Watchdog::set_timeout(double timeout_s, const std::string& setting) {
     wake_.notify_one();
 }
 
+double Watchdog::timeout_s() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return timeout_s_;
+}
+
 void Watchdog::enter(const char* label, const RankSet& awaited) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (depth_++) return;

@@ -36,6 +36,7 @@ class Watchdog {
 
     // setting: what the user sets it with, for the message.
     void set_timeout(double timeout_s, const std::string& setting);
+    double timeout_s();
 
     // The main thread begins and ends a wait. Within a wait, further ones are part of it.
     void enter(const char* label, const RankSet& awaited);

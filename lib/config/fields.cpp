@@ -72,7 +72,9 @@ void fields(FieldTable& f, RunConfig& c) {
       "clock sleep: milliseconds that forward, input gradient and weight gradient of a layer take each");
     f("share_gpu", yes_no(c.share_gpu), "several ranks may use one GPU, in turn (cuda)");
     f("comm_timeout_s", count(c.comm_timeout_s, 1, 86400),
-      "seconds without an answer from a rank until the job is ended");
+      "seconds without an answer from a rank until the job is ended; a save whose files get nowhere for ten "
+      "times "
+      "as long ends it too");
     f("cuda_graphs", yes_no(c.cuda_graphs),
       "each kind of action is recorded once and replayed; false: kernel by kernel (cuda)");
     f("max_minutes", real(c.max_minutes, not_negative),

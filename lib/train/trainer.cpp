@@ -148,6 +148,9 @@ void Run::open_output() {
     });
     if (options_.dry_run) return;
     assembly_->saver().open(output_ ? output_->directory()->path() : "", env_, files_);
+    assembly_->saver().on_stall([this](const std::string& text) {
+        if (output_) output_->warning(step_, text);
+    });
     env_.agree([&] {
         if (output_ && names_own_step(spec_) && !done()) turn_back();
     });

@@ -268,6 +268,21 @@ class Disk(SavingTest):
                 self.assertGreater(max(map(float, stalls)), 2, result)
 
 
+    def test_a_write_that_never_returns_ends_all_ranks(self):
+        """Said once after run.comm_timeout_s, and after ten times that the end, whether training goes on beside it or waits."""
+        for asynchronous in (True, False):
+            with Case(failure_test.BINARY) as case:
+                spec = with_keys(N0, parallel__pp=2, train__steps=1000000, run__comm_timeout_s=1, checkpoint__every=2,
+                                 checkpoint__async=asynchronous)
+                self.check(self.start(case, with_keys(spec, train__steps=1), 2), 0)
+                result = self.start(case, spec, 2, "op=sync;match=step_00000002;do=sleep;ms=600000;rank=1")
+                place = r"the checkpoint of step 2: rank 1 \(.*\) has been at runs/case/step_00000002\.tmp/weights-00001\.safetensors for"
+                self.check(result, WRITE_FAILED, place + r" 1 s without getting on; .* ends after 10 s",
+                           place + r" 1\d s without getting on, longer than 10 s \(ten times run\.comm_timeout_s\)", seconds=60)
+                self.require_whole(case, 1)
+                self.goes_on(case, with_keys(spec, train__steps=4), 2, 1)
+
+
 class Retention(SavingTest):
     def test_without_the_last_step_a_save_that_is_due_there_stays(self):
         for steps in (4, 5):
