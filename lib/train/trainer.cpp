@@ -28,6 +28,7 @@
 #include "train/start_page.h"
 #include "train/step_report.h"
 #include "train/training_data.h"
+#include "train/validation.h"
 #include "train/weight_metadata.h"
 
 namespace escalier::train {
@@ -245,26 +246,11 @@ void Run::require_update(const StepResult& result) {
 
 // Empty, or what ends the run: a loss that is not finite where train.on_nonfinite says so.
 std::string Run::validate() {
-    const double start = now_seconds();
-    const std::int64_t batch_size = spec_.train.global_batch;
-    double sum = 0;
-    std::int64_t targets = 0, unsound = -1;  // the first batch whose loss is not finite
-    for (std::int64_t batch = 0; batch < data_.validation->batches(batch_size); ++batch) {
-        std::int64_t valid = 0;
-        sum += assembly_->step().validate(*data_.validation, batch * batch_size, valid);
-        targets += valid;
-        if (unsound < 0 && !std::isfinite(sum)) unsound = batch;
-    }
-    const double loss = sum / static_cast<double>(targets);
-    if (output_) output_->eval(step_, loss, targets, now_seconds() - start);
-    if (std::isfinite(loss)) return "";
+    const Validation found = train::validate(assembly_->step(), *data_.validation, spec_.train.global_batch);
+    if (output_) output_->eval(step_, found.loss, found.targets, found.seconds);
+    if (std::isfinite(found.loss)) return "";
     require_finite_weights();
-    const std::string what = fmt::format(
-        "the validation loss after step {} is {}, though all weights are finite: look at validation samples "
-        "{} "
-        "to {}",
-        step_, loss, unsound * batch_size,
-        std::min((unsound + 1) * batch_size, data_.validation->size()) - 1);
+    const std::string what = found.fault(step_);
     if (spec_.train.on_nonfinite == "stop")
         return what +
                ". The weights of this step are saved; train.on_nonfinite: skip goes on, and so does "
