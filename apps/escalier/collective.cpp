@@ -7,11 +7,15 @@
 namespace escalier::apps {
 
 int run_collective(comm::MpiEnv& env, const std::function<int()>& work) {
+    const auto ends_with = [&](int code) {
+        env.ends_with(code);
+        return code;
+    };
     try {
-        return work();
+        return ends_with(work());
     } catch (const comm::AgreedError& error) {
         if (env.world().rank() == 0) std::cerr << "escalier: " << error.what() << std::endl;
-        return static_cast<int>(error.code());
+        return ends_with(static_cast<int>(error.code()));
     } catch (const Error& error) {
         env.abort(static_cast<int>(error.code()), error.what());
     } catch (const std::exception& error) {

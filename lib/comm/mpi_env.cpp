@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "comm/clock_offset.h"
+#include "comm/deadline.h"
 #include "comm/gather_bytes.h"
 #include "comm/launch_guard.h"
 #include "comm/mpi_channel.h"
 #include "comm/mpi_check.h"
 #include "comm/mpi_communicator.h"
 #include "comm/shared_memory.h"
-#include "comm/start_deadline.h"
 #include "comm/wait.h"
 
 namespace escalier::comm {
@@ -55,7 +55,11 @@ void initialize(int* argc, char*** argv) {
     set_defaults();
     int provided = 0;
     {
-        const StartDeadline deadline(Watchdog::start_up_timeout_s);
+        const Deadline deadline(
+            Watchdog::start_up_timeout_s, "MPI has not started",
+            "a process of this launch has stopped, or a host of it cannot be reached. Look "
+            "for a stopped process, or try fewer hosts.",
+            static_cast<int>(ExitCode::failed));
         check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -135,6 +139,7 @@ struct MpiEnv::State {
     std::optional<Progress> progress;
     std::optional<Watchdog> watchdog;
     std::unique_ptr<MpiCommunicator> world;
+    std::atomic<int> exit_code = static_cast<int>(ExitCode::failed);  // where a rank is missing
 
     NodeMemory* node_memory() { return shared ? reinterpret_cast<NodeMemory*>(shared->data()) : nullptr; }
 
@@ -169,9 +174,8 @@ MpiEnv::MpiEnv(int* argc, char*** argv) {
     const double delay_s = std::min(node_index(node), 10);
     MPI_Comm_free(&node);
     state_->progress.emplace();
-    state_->watchdog.emplace(
-        MPI_COMM_WORLD, state_->place.host, delay_s, std::move(activities),
-        [this](const std::string& message) { state_->die(static_cast<int>(ExitCode::failed), message); });
+    state_->watchdog.emplace(MPI_COMM_WORLD, state_->place.host, delay_s, std::move(activities),
+                             [this](const std::string& message) { state_->die(state_->exit_code, message); });
     state_->world = std::make_unique<MpiCommunicator>(
         [] {
             MPI_Comm copy = MPI_COMM_NULL;
@@ -182,8 +186,20 @@ MpiEnv::MpiEnv(int* argc, char*** argv) {
 }
 
 MpiEnv::~MpiEnv() {
+    try {
+        world().barrier("all ranks to end");  // while there is a watchdog: MPI's own end waits without limit
+    } catch (const Error&) {                  // what is broken here is broken in MPI_Finalize too
+    }
+    const Deadline deadline(state_->watchdog->timeout_s(), "MPI has not ended",
+                            "another rank has stopped, or its host cannot be reached. What this job wrote is "
+                            "whole.",
+                            state_->exit_code);
     state_.reset();
     MPI_Finalize();
+}
+
+void MpiEnv::ends_with(int exit_code) {
+    if (exit_code != 0) state_->exit_code = exit_code;
 }
 
 Communicator& MpiEnv::world() {

@@ -37,7 +37,9 @@ class MpiEnv {
     // Calls MPI_Init_thread(MULTIPLE); errors return from then on. Starts the progress thread and the
     // watchdog (timeout 600 s). A launch that made singletons under srun is refused (ConfigError).
     MpiEnv(int* argc, char*** argv);
-    ~MpiEnv();  // finalizes, together with all ranks; after an Error that only some ranks saw, call abort()
+    // Finalizes, together with all ranks; after an Error that only some ranks saw, call abort(). Where a rank
+    // does not come within timeout_s(), the job ends as start_watchdog() says, with the code of ends_with().
+    ~MpiEnv();
     MpiEnv(const MpiEnv&) = delete;
     MpiEnv& operator=(const MpiEnv&) = delete;
 
@@ -50,6 +52,9 @@ class MpiEnv {
     void start_watchdog(double timeout_s, const std::string& setting = "run.comm_timeout_s");
     double timeout_s() const;          // as it is now
     double working_timeout_s() const;  // several times as long: for one that works instead of waiting
+
+    // What the job is about to end with. It ends so too if a rank is then missing, but with 1 in place of 0.
+    void ends_with(int exit_code);
 
     // agree() over the world.
     void agree(const std::function<void()>& check);

@@ -57,6 +57,13 @@ class DyingJob(unittest.TestCase):
         self.assertRegex(job.stderr, r"^escalier: rank 1 \(.*\) has been in the start-up for \d+ s and has been silent for \d s; ")
         self.assertRegex(job.stderr, r"\n  rank 0 waits for the gradient norm, with rank 1, which has been in the start-up")
 
+    def test_a_rank_that_stops_after_the_last_step_is_named(self):
+        """The job ends with the code that it was about to end with."""
+        job = self.end("stopped at the end", TIMEOUT_S + 30)
+        self.assertEqual(job.returncode, 75, job.stderr)
+        self.assert_once("escalier: rank", job)
+        self.assertRegex(job.stderr, r"\n  rank 0 waits for all ranks to end, with rank 1, which has been in the start-up")
+
     def test_a_busy_rank_is_named(self):
         job = self.end("busy", 10 * TIMEOUT_S + 30)  # a rank that works may take longer than one that is silent
         self.assertEqual(job.returncode, 1, job.stderr)
