@@ -1,10 +1,12 @@
 #include "ckpt_check_command.h"
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "checkpoint/model_tensors.h"
@@ -55,13 +57,36 @@ std::string check_checkpoint(const std::string& directory) {
     }
 }
 
-// What `latest` names must be there.
-void check_latest(const std::string& run, const std::vector<checkpoint::CheckpointEntry>& entries) {
+// Of a checkpoint that was listed.
+std::string check_entry(const checkpoint::CheckpointEntry& entry) {
+    if (!entry.fault.empty()) throw DataError(entry.fault);
+    try {
+        return "whole, " + check_checkpoint(entry.directory);
+    } catch (const Error&) {
+        if (std::filesystem::exists(entry.directory)) throw;
+        return "let go by the run meanwhile";
+    }
+}
+
+// What `latest` names must be there; returns that.
+std::string check_latest(const std::string& run, const std::vector<checkpoint::CheckpointEntry>& entries) {
     const checkpoint::Choice newest = checkpoint::newest_checkpoint(run);
     if (!newest.warnings.empty()) throw DataError(newest.warnings.front());
     if (!std::filesystem::exists(run + "/" + checkpoint::latest_name))
         throw DataError(run + "/" + checkpoint::latest_name + " is missing, beside " +
                         std::to_string(entries.size()) + " checkpoints; a resume takes the newest whole one");
+    return std::filesystem::path(newest.directory).filename().string();
+}
+
+// A run that goes on turns `latest` a moment after a checkpoint has its name: so a fault is looked at again.
+std::string check_latest_again(const std::string& run,
+                               const std::vector<checkpoint::CheckpointEntry>& entries) {
+    for (int looks = 1; looks < 5; ++looks) try {
+            return check_latest(run, entries);
+        } catch (const DataError&) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        }
+    return check_latest(run, entries);
 }
 
 int check_run(const std::string& run) {
@@ -79,15 +104,8 @@ int check_run(const std::string& run) {
         }
     };
     for (const checkpoint::CheckpointEntry& entry : entries)
-        report(entry.directory, [&] {
-            if (!entry.fault.empty()) throw DataError(entry.fault);
-            return "whole, " + check_checkpoint(entry.directory);
-        });
-    report(run + "/" + checkpoint::latest_name, [&] {
-        check_latest(run, entries);
-        return "names " +
-               std::filesystem::path(checkpoint::newest_checkpoint(run).directory).filename().string();
-    });
+        report(entry.directory, [&] { return check_entry(entry); });
+    report(run + "/" + checkpoint::latest_name, [&] { return "names " + check_latest_again(run, entries); });
     if (damaged == 0) return 0;
     throw DataError(damaged == 1 ? first
                                  : std::to_string(damaged) + " faults in " + run + "; the first: " + first);

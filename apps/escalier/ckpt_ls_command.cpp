@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/run_folder.h"
@@ -52,11 +53,18 @@ std::string count(std::int64_t value) {
     return grouped(value);
 }
 
+// Empty: it was let go by the run meanwhile.
 Row row_of(const checkpoint::CheckpointEntry& entry, const std::map<std::int64_t, double>& losses,
            const std::string& latest) {
     const std::string step = std::to_string(entry.step);
     if (!entry.fault.empty()) return {step, "-", "-", "-", "-", "-", "-", "DAMAGED: " + entry.fault};
-    const checkpoint::Manifest manifest = checkpoint::read_manifest(entry.directory);
+    checkpoint::Manifest manifest;
+    try {
+        manifest = checkpoint::read_manifest(entry.directory);
+    } catch (const Error&) {
+        if (fs::exists(entry.directory)) throw;
+        return {};
+    }
     std::uint64_t bytes = 0;
     for (const checkpoint::ManifestFile& file : manifest.files) bytes += file.bytes;
     const auto loss = losses.find(entry.step);
@@ -95,14 +103,15 @@ int run_ls(const std::string& run) {
     std::vector<Row> rows = {{"step", "loss", "samples", "tokens", "bytes", "saved", "grid", ""}};
     bool latest_is_there = latest.empty();
     for (const checkpoint::CheckpointEntry& entry : entries) {
-        rows.push_back(row_of(entry, losses, latest));
+        if (Row row = row_of(entry, losses, latest); !row.empty()) rows.push_back(std::move(row));
         latest_is_there |= fs::path(entry.directory).filename() == latest;
     }
     if (entries.empty())
         std::cout << run << " holds no checkpoint\n";
     else
         std::cout << text_table(rows);
-    if (!latest_is_there) std::cout << "latest names " << shortened(latest) << ", which is not there\n";
+    if (!latest_is_there && !fs::exists(run + "/" + latest) && latest == name_in_latest(run))
+        std::cout << "latest names " << shortened(latest) << ", which is not there\n";
     print_leftovers(run);
     return 0;
 }

@@ -111,6 +111,12 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& run_directory) 
         throw IoError::read(run_directory + ": cannot be listed: " + error.message());
     std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
     for (CheckpointEntry& entry : entries) entry.fault = fault_of(entry.directory);
+    // What the run let go since the folder was listed is no damage.
+    std::erase_if(entries, [](const CheckpointEntry& entry) {
+        std::error_code failed;
+        return !entry.fault.empty() &&
+               fs::symlink_status(entry.directory, failed).type() == fs::file_type::not_found;
+    });
     return entries;
 }
 

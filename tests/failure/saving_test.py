@@ -321,6 +321,23 @@ class Retention(SavingTest):
             self.assertGreater(len(set(seen)), 3, seen)
             self.assertEqual([name for name in folders(case) if name.startswith((".trash", "step_"))], ["step_00000008"])
 
+    def test_looking_at_a_run_that_goes_on(self):
+        """What a newer save lets go between two looks is no damage."""
+        looks = []
+
+        def watch(case):
+            if not saved_steps(case):
+                return False
+            for command in ("ls", "check"):
+                self.assertNotIn("DAMAGED", self.ckpt(command, case.path("runs/case")).stdout)
+            looks.append(newest_step(case))
+            return False
+
+        with Case(failure_test.BINARY) as case:
+            spec = with_keys(SAVING, checkpoint__keep_last=1, train__steps=300, train__global_batch=1)
+            self.check(self.start(case, spec, 0, watch=watch), 0, seconds=120)
+            self.assertGreater(len(set(looks)), 10, looks)
+
     def test_going_on_from_an_earlier_step(self):
         """Of a run that has 6 to 10, from 5: those stay until this run comes to their steps, and the end is the same."""
         with Case(failure_test.BINARY) as case:
