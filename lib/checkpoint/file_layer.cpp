@@ -65,6 +65,10 @@ class PosixFile : public OutputFile {
             if (filled_ < capacity) return;
             pass_the_cache(true);
             flush();
+            if (direct_ || (unsynced_ += capacity) < most_unsynced) continue;
+            if (retried([&] { return ::fdatasync(descriptor_); }) < 0)
+                fail(path_, "cannot be written", errno);
+            unsynced_ = 0;
         }
     }
 
@@ -76,6 +80,7 @@ class PosixFile : public OutputFile {
 
  private:
     static constexpr std::size_t alignment = 4096, capacity = std::size_t{8} << 20;
+    static constexpr std::size_t most_unsynced = std::size_t{256} << 20;  // in the cache, for one sync
     struct Free {
         void operator()(char* memory) const { std::free(memory); }
     };
@@ -107,6 +112,7 @@ class PosixFile : public OutputFile {
     std::string path_;
     std::unique_ptr<char, Free> buffer_;
     std::size_t filled_ = 0;
+    std::size_t unsynced_ = 0;
     int descriptor_ = -1;
     bool direct_ = false, can_be_direct_ = true;
 };
