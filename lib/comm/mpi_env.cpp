@@ -190,7 +190,9 @@ MpiEnv::~MpiEnv() {
         world().barrier("all ranks to end");  // while there is a watchdog: MPI's own end waits without limit
     } catch (const Error&) {                  // what is broken here is broken in MPI_Finalize too
     }
-    const Deadline deadline(state_->watchdog->timeout_s(), "MPI has not ended",
+    constexpr double least_s = 60, patience_s = 5;  // rank 0 speaks for all
+    const Deadline deadline(std::max(working_timeout_s(), least_s) + (world().rank() > 0 ? patience_s : 0),
+                            "MPI has not ended",
                             "another rank has stopped, or its host cannot be reached. What this job wrote is "
                             "whole.",
                             state_->exit_code);
