@@ -128,15 +128,18 @@ bool RankSet::contains(int rank) const {
     return offset >= 0 && offset % stride == 0 && offset / stride < count;
 }
 
+bool some_rank_is_silent(int rank, const std::vector<SeenReport>& seen, double silent_after_s) {
+    const Ranks ranks(seen, silent_after_s);
+    for (int r = 0; r < ranks.size(); ++r)
+        if (r != rank && ranks.silent(r)) return true;
+    return false;
+}
+
 bool some_rank_works(int rank, const std::vector<SeenReport>& seen, double silent_after_s) {
     const Ranks ranks(seen, silent_after_s);
-    bool works = false;
-    for (int r = 0; r < ranks.size(); ++r) {
-        if (r == rank) continue;
-        if (ranks.silent(r)) return false;
-        works |= !ranks.waits(r);
-    }
-    return works;
+    for (int r = 0; r < ranks.size(); ++r)
+        if (r != rank && !ranks.silent(r) && !ranks.waits(r)) return true;
+    return false;
 }
 
 int root_of_wait(int rank, const std::vector<SeenReport>& seen, double silent_after_s) {

@@ -1,6 +1,7 @@
 // The last words of a job whose ranks wait in vain: which rank holds up the others, and who waits for whom.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@ struct RankSet {
 
 // What one rank tells the others. Sent as bytes.
 struct RankReport {
-    double waiting_s = -1;  // seconds of the present wait; negative: not waiting
-    RankSet awaited;        // by the present or else the last wait; one other rank, or a group it is part of
-    char label[108] = "";   // what it waits for
+    double waiting_s = -1;    // seconds of the present wait; negative: not waiting
+    std::uint64_t moves = 0;  // waits that are over, and pieces that came within one
+    RankSet awaited;       // by the present or else the last wait; one other rank, or a group it is part of
+    char label[108] = "";  // what it waits for
     char host[64] = "";
     ActivityReport activity;  // what it is in the middle of
 };
@@ -34,8 +36,10 @@ struct SeenReport {
     bool knows_present = false;  // its activity is that of now, though the rest may be old
 };
 
-// Whether all other ranks answer and at least one of them is not waiting: then the wait is for work, not for
-// a rank that stopped answering.
+// Whether one of the others does not answer.
+bool some_rank_is_silent(int rank, const std::vector<SeenReport>& seen, double silent_after_s);
+
+// Whether one of the others is not waiting.
 bool some_rank_works(int rank, const std::vector<SeenReport>& seen, double silent_after_s);
 
 // The rank to which the waits lead from `rank`: one that is silent, or that does not wait. -1: there is none,

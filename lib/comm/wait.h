@@ -21,10 +21,12 @@ void wait_until(Watchdog& watchdog, const char* label, const RankSet& awaited, P
     for (;;) {
         const Polled found = polled(poll());
         if (found == Polled::done) return;
-        if (found == Polled::moved)
+        if (found == Polled::moved) {
             backoff = Backoff();
-        else
+            watchdog.moved();
+        } else {
             backoff.pause();
+        }
     }
 }
 

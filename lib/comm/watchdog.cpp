@@ -74,14 +74,20 @@ void Watchdog::enter(const char* label, const RankSet& awaited) {
 }
 
 void Watchdog::leave() {
+    moved();
     const std::lock_guard<std::mutex> lock(mutex_);
     if (--depth_ == 0) activity_->set_waiting(false);
+}
+
+void Watchdog::moved() {
+    moves_.fetch_add(1, std::memory_order_relaxed);
 }
 
 RankReport Watchdog::own_report() {
     const std::lock_guard<std::mutex> lock(mutex_);
     RankReport report = current_;
     report.waiting_s = depth_ ? now_seconds() - since_ : -1;
+    report.moves = moves_.load(std::memory_order_relaxed);
     report.activity = activity_->report();
     return report;
 }
@@ -103,13 +109,27 @@ void Watchdog::receive_reports(double now) {
         MPI_Status status;
         if (MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &arrived, &status) != MPI_SUCCESS || !arrived) return;
         const auto i = static_cast<std::size_t>(status.MPI_SOURCE);
+        const std::uint64_t moves = reports_[i].moves;
         MPI_Recv(&reports_[i], sizeof(RankReport), MPI_BYTE, status.MPI_SOURCE, 0, comm_, MPI_STATUS_IGNORE);
         seen_at_[i] = now;
+        if (reports_[i].moves != moves) worked_at_ = now;
     }
 }
 
-void Watchdog::tick() {
+// A job that was suspended as a whole has waited for nobody in that time.
+void Watchdog::pass_over_gap(double now, double interval_s) {
+    constexpr double usual = 5;  // intervals between two looks on a busy machine, at most
+    const double gap = now - std::exchange(ticked_at_, now) - interval_s;
+    if (gap < usual * interval_s) return;
+    for (double& seen_at : seen_at_)
+        if (seen_at >= 0) seen_at = std::min(seen_at + gap, now);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    since_ = std::min(since_ + gap, now);
+}
+
+void Watchdog::tick(double interval_s) {
     const double now = now_seconds();
+    pass_over_gap(now, interval_s);
     const RankReport own = own_report();
     receive_reports(now);
     send_reports(own);
@@ -120,7 +140,10 @@ void Watchdog::tick() {
         timeout_s = timeout_s_;
         setting = setting_;
     }
-    if (own.waiting_s <= timeout_s + delay_s_) return;
+    // Reports are of different instants: where one rank hands over to another, all of them may seem to wait.
+    const double grace_s = 3 * interval_s;
+    const double late_s = own.waiting_s - timeout_s - delay_s_;
+    if (late_s <= -2 * grace_s) return;
     std::vector<SeenReport> seen(reports_.size());
     for (std::size_t r = 0; r < seen.size(); ++r) {
         seen[r] = {reports_[r], seen_at_[r] < 0 ? -1 : now - seen_at_[r]};
@@ -130,21 +153,25 @@ void Watchdog::tick() {
     }
     seen[static_cast<std::size_t>(rank_)] = {own, 0, true};
     const double silent_after_s = std::min(3.0, 0.5 * timeout_s);
-    if (some_rank_works(rank_, seen, silent_after_s) &&
+    if (some_rank_works(rank_, seen, silent_after_s)) worked_at_ = now;
+    if (late_s <= 0) return;
+    if (!some_rank_is_silent(rank_, seen, silent_after_s) && now - worked_at_ <= grace_s &&
         own.waiting_s <= working_factor * timeout_s + delay_s_)
         return;
     on_timeout_(timeout_message(rank_, timeout_s, seen, silent_after_s, setting));
 }
 
 void Watchdog::run() {
+    ticked_at_ = now_seconds();
     for (;;) {
+        double interval;
         {
             std::unique_lock<std::mutex> lock(mutex_);
-            const double interval = std::clamp(timeout_s_ / 10, 0.05, 1.0);
+            interval = std::clamp(timeout_s_ / 10, 0.05, 1.0);
             wake_.wait_for(lock, std::chrono::duration<double>(interval), [&] { return stop_; });
             if (stop_) return;
         }
-        if (size_ > 1) tick();
+        if (size_ > 1) tick(interval);
     }
 }
 

@@ -20,8 +20,8 @@ namespace escalier::comm {
 class Watchdog {
  public:
     static constexpr double start_up_timeout_s = 600;
-    // How many times the timeout a wait may last while some_rank_works(): a compute that never ends ends the
-    // job too.
+    // How many times the timeout a wait may last while all ranks answer and work gets on somewhere: a compute
+    // that never ends ends the job too.
     static constexpr double working_factor = 10;
 
     // on_timeout gets the message, on the watchdog's thread, and ends the job. Collective over the world.
@@ -41,10 +41,12 @@ class Watchdog {
     // The main thread begins and ends a wait. Within a wait, further ones are part of it.
     void enter(const char* label, const RankSet& awaited);
     void leave();
+    void moved();  // the main thread's wait is not over, but got on
 
  private:
     void run();
-    void tick();
+    void tick(double interval_s);
+    void pass_over_gap(double now, double interval_s);
     RankReport own_report();
     void send_reports(const RankReport& own);
     void receive_reports(double now);
@@ -66,10 +68,14 @@ class Watchdog {
     bool stop_ = false;
     std::condition_variable wake_;
 
+    std::atomic<std::uint64_t> moves_ = 0;
+
     std::vector<RankReport> outgoing_;  // by rank: a report stays untouched until it is sent
     std::vector<MPI_Request> sends_;
     std::vector<RankReport> reports_;
     std::vector<double> seen_at_;
+    double worked_at_ = 0;  // when last a rank was seen that worked or had got on
+    double ticked_at_ = 0;
     std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
   dying_job_test.py MPIRUN DYING_JOB
 """
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -69,6 +70,22 @@ class DyingJob(unittest.TestCase):
         self.assertEqual(job.returncode, 1, job.stderr)
         self.assert_once("escalier: rank", job)
         self.assertRegex(job.stderr, r"^escalier: rank 1 \(.*\) has been in the start-up for \d+ s; ")
+
+    def test_a_slow_pipeline_is_no_hang(self):
+        """Ranks hand over to one another, and one that waits for all of them waits longer than the timeout."""
+        self.assertEqual(self.end("handing over", 60).returncode, 0)
+
+    def test_a_job_that_was_suspended_goes_on(self):
+        """As a whole, for longer than the timeout."""
+        with subprocess.Popen([MPIRUN, "-n", str(RANKS), JOB, "slow"], stderr=subprocess.PIPE, text=True) as job:
+            self.assertEqual(job.stderr.readline(), "working\n")
+            time.sleep(0.5)
+            for number, seconds in ((signal.SIGSTOP, 2 * TIMEOUT_S), (signal.SIGCONT, 0)):
+                for pid in processes_left():
+                    os.kill(pid, number)
+                time.sleep(seconds)
+            messages = job.stderr.read()
+        self.assertEqual(job.returncode, 0, messages)
 
     def test_a_killed_rank_ends_the_job(self):
         self.assertEqual(self.end("killed", 30).returncode, 137)

@@ -164,15 +164,17 @@ TEST(TimeoutMessage, ListsAFewOfMany) {
     expect_in(message, "\n  and 94 more ranks, of which 1 wait");
 }
 
-TEST(SomeRankWorks, WhenAllAnswerAndOneDoesNotWait) {
+TEST(SomeRankWorks, WhenOneAnswersAndDoesNotWait) {
     const SeenReport waits = seen(4, RankSet::one(0), "y"), works = seen(-1, {}, "y");
     SeenReport silent = works;
     silent.seen_s = 4;
     const SeenReport never;
     EXPECT_TRUE(some_rank_works(0, {waits, works, waits}, silent_after_s));
     EXPECT_FALSE(some_rank_works(0, {waits, waits, waits}, silent_after_s));
-    EXPECT_FALSE(some_rank_works(0, {waits, works, silent}, silent_after_s));
-    EXPECT_FALSE(some_rank_works(0, {waits, works, never}, silent_after_s));
+    EXPECT_FALSE(some_rank_works(0, {waits, waits, silent}, silent_after_s));
+    EXPECT_FALSE(some_rank_is_silent(0, {waits, works, waits}, silent_after_s));
+    EXPECT_TRUE(some_rank_is_silent(0, {waits, works, silent}, silent_after_s));
+    EXPECT_TRUE(some_rank_is_silent(0, {waits, works, never}, silent_after_s));
 }
 
 TEST(Activity, IsNamedAsScheduleNotationHasIt) {
