@@ -98,10 +98,10 @@ void RunDirectory::write(const std::string& name, const std::string& text) const
     try {
         checkpoint::write_file(files, part, text);
         files.rename(part, file(name));
-    } catch (const IoError&) {
+    } catch (const IoError& error) {
         std::error_code ignored;
         fs::remove(part, ignored);
-        throw;
+        throw IoError::write(file(name) + " cannot be written: " + error.what());
     }
 }
 
