@@ -9,27 +9,10 @@
 #include <cstring>
 #include <vector>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 
 namespace escalier::checkpoint {
-
-namespace {
-
-class Descriptor {
- public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int number() const { return number_; }
-
- private:
-    int number_;
-};
-
-}  // namespace
 
 void read_blocks(const std::string& path,
                  const std::function<void(const char* data, std::size_t bytes)>& take) {

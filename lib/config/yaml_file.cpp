@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 
 namespace escalier::config {
@@ -14,20 +15,6 @@ namespace escalier::config {
 namespace {
 
 constexpr std::size_t largest_file = std::size_t{1} << 20;
-
-class Descriptor {
- public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int number() const { return number_; }
-
- private:
-    int number_;
-};
 
 }  // namespace
 
