@@ -1,6 +1,8 @@
 // A checkpoint of one matrix of ones, for tests that look for checkpoints and at their configs.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -9,6 +11,7 @@
 #include "checkpoint/write_checkpoint.h"
 #include "config/dump.h"
 #include "config/job_spec.h"
+#include "tests/harness/temp_folder.h"
 
 namespace escalier::test {
 
@@ -46,5 +49,20 @@ inline void save_ones(const std::string& run_directory, std::int64_t step, const
     checkpoint::PosixFiles files;
     checkpoint::write_checkpoint(run_directory, Ones(), facts, files);
 }
+
+// A folder of its own for runs/job, which is not there yet.
+class RunOfOnesTest : public ::testing::Test {
+ protected:
+    void SetUp() override {
+        spec_ = job_of_ones(folder_ + "/runs");
+        run_ = folder_ + "/runs/job";
+    }
+    void save(const std::string& run_directory, std::int64_t step) { save_ones(run_directory, step, spec_); }
+
+    const TempFolder temporary_;
+    const std::string folder_ = temporary_.path();
+    std::string run_;
+    config::JobSpec spec_;
+};
 
 }  // namespace escalier::test

@@ -3,27 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "tests/harness/temp_folder.h"
 #include "tests/unit/train/checkpoint_of_ones.h"
 
 namespace escalier::train {
 namespace {
 
-class ResumeTest : public ::testing::Test {
- protected:
-    void SetUp() override {
-        spec_ = test::job_of_ones(folder_ + "/runs");
-        run_ = folder_ + "/runs/job";
-    }
-    void save(const std::string& run_directory, std::int64_t step) {
-        test::save_ones(run_directory, step, spec_);
-    }
-
-    const test::TempFolder temporary_;
-    const std::string folder_ = temporary_.path();
-    std::string run_;
-    config::JobSpec spec_;
-};
+using ResumeTest = test::RunOfOnesTest;
 
 TEST_F(ResumeTest, AnotherModelIsRefusedByTensorAndByKey) {
     save(run_, 0);

@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "tests/harness/temp_folder.h"
 #include "tests/unit/train/checkpoint_of_ones.h"
 
 namespace escalier::train {
@@ -16,15 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class StartPointTest : public ::testing::Test {
+class StartPointTest : public test::RunOfOnesTest {
  protected:
-    void SetUp() override {
-        spec_ = test::job_of_ones(folder_ + "/runs");
-        run_ = folder_ + "/runs/job";
-    }
-    void save(const std::string& run_directory, std::int64_t step) {
-        test::save_ones(run_directory, step, spec_);
-    }
     static void write(const std::string& path, const std::string& text) {
         fs::create_directories(fs::path(path).parent_path());
         std::ofstream(path) << text;
@@ -57,11 +49,6 @@ class StartPointTest : public ::testing::Test {
         return std::any_of(start.notes.begin(), start.notes.end(),
                            [&](const auto& note) { return note.find(text) != std::string::npos; });
     }
-
-    const test::TempFolder temporary_;
-    const std::string folder_ = temporary_.path();
-    std::string run_;
-    config::JobSpec spec_;
 };
 
 TEST_F(StartPointTest, NoneBeginsAnewWhateverIsThere) {
