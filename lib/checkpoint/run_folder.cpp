@@ -44,8 +44,8 @@ std::string note_of_later(const std::vector<CheckpointEntry>& entries, const Che
                                     [](const CheckpointEntry& entry) { return entry.fault.empty(); });
     if (later == entries.rend() || later->step <= named.step) return "";
     return later->directory + " is whole and of a later step than " + latest +
-           " names: a run went back to before it, or stopped just before naming it. `--resume " +
-           later->directory + "` goes on from there.";
+           " names: a run went back to before it, or stopped just before naming it. Name " +
+           later->directory + " itself to take it.";
 }
 
 }  // namespace

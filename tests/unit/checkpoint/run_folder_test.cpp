@@ -61,7 +61,7 @@ TEST_F(RunFolderTest, AWholeOneOfALaterStepThanLatestNamesIsTold) {
         choice.note.find(run_ + "/step_00000005 is whole and of a later step than " + run_ + "/latest names"),
         0u)
         << choice.note;
-    EXPECT_NE(choice.note.find("`--resume " + run_ + "/step_00000005`"), std::string::npos) << choice.note;
+    EXPECT_NE(choice.note.find("Name " + run_ + "/step_00000005 itself"), std::string::npos) << choice.note;
     damage(5);
     EXPECT_EQ(newest_checkpoint(run_).note.find(run_ + "/step_00000004 is whole"), 0u);
     damage(4);
