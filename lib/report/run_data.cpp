@@ -27,9 +27,16 @@ std::string text_in(const json& event, const char* name) {
     return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+// 0 for what is no count: steps, bytes and tokens are never negative.
 std::int64_t count_in(const json& event, const char* name) {
     const double value = number_in(event, name);
-    return std::isfinite(value) && std::abs(value) < 9e15 ? static_cast<std::int64_t>(value) : 0;
+    return value >= 0 && value < 9e15 ? static_cast<std::int64_t>(value) : 0;
+}
+
+// A line that does not say a code that a process can have tells of no success.
+int exit_code_in(const json& event) {
+    const double value = number_in(event, "exit_code");
+    return value >= 0 && value <= 255 ? static_cast<int>(value) : 1;
 }
 
 void add_to(double& sum, const json& rank, const char* name) {
@@ -72,8 +79,7 @@ void RunData::add_line(const std::string& line) {
     else if (kind == "bubble")
         bubble = event;
     else if (kind == "end") {
-        end = EndRow{static_cast<int>(count_in(event, "exit_code")), text_in(event, "reason"),
-                     number_in(event, "time")};
+        end = EndRow{exit_code_in(event), text_in(event, "reason"), number_in(event, "time")};
         last_end = event;
     }
     // Events of later versions are no fault.

@@ -284,6 +284,19 @@ TEST_F(Folder, NumbersBeyondAllReasonAreNotShownAsOthers) {
     EXPECT_NE(watch_page("r", run.data, RunState::running, 12, 300)[0].find("? left"), std::string::npos);
 }
 
+TEST(WatchText, CountsThatAreNoneStandForNothing) {
+    RunData data;
+    data.add_line(start_line(1, "null"));
+    data.add_line(R"({"event":"step","step":-1})");
+    EXPECT_EQ(watch_page("r", data, RunState::running, 12, 300)[0].find(
+                  "r | running | [........................] step 0/20 (0 %)"),
+              0u);
+    for (const char* code : {"4294967296", "-1", "null", "\"0\""}) {
+        data.add_line(R"({"event":"end","reason":"?","exit_code":)" + std::string(code) + "}");
+        EXPECT_EQ(end_text(data, RunState::ended).find("failed (1)"), 0u) << code;
+    }
+}
+
 TEST(WatchText, LinesFitTheTerminalAndHoldNoControlCharacters) {
     RunData data;
     data.add_line(start_line(1, "null"));
