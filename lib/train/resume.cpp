@@ -49,6 +49,20 @@ std::vector<Difference> differences(config::JobSpec there, config::JobSpec here)
     return found;
 }
 
+// Megatron's order is made for a whole run and ends with it; batches smaller than before the checkpoint would
+// run past its end.
+void require_samples_to_the_end(const checkpoint::CheckpointReader& reader, const config::JobSpec& spec) {
+    const checkpoint::RunState& run = reader.manifest().run;
+    const std::int64_t batch = spec.train.global_batch, planned = spec.train.steps * batch;
+    const std::int64_t end = run.consumed_samples + (spec.train.steps - run.step) * batch;
+    if (spec.data.order != "megatron" || run.step >= spec.train.steps || end <= planned) return;
+    throw DataError(fmt::format(
+        "{}: data.order: megatron is made for {} samples, train.steps x train.global_batch; from sample {} "
+        "on, {} more steps of train.global_batch {} would end at {}. Keep the checkpoint's "
+        "train.global_batch, or set data.order: native and data.allow_change: true.",
+        reader.directory(), planned, run.consumed_samples, spec.train.steps - run.step, batch, end));
+}
+
 }  // namespace
 
 void require_same_tensors(const checkpoint::CheckpointReader& reader, const checkpoint::StateList& state) {
@@ -96,6 +110,7 @@ std::vector<std::string> compare_with_checkpoint(const checkpoint::CheckpointRea
             spec.optimizer.name +
             ". Set it to the checkpoint's, or take its weights alone by `escalier ckpt export-hf` and "
             "import-hf.");
+    require_samples_to_the_end(reader, spec);
     if (run.dataset_fingerprint == dataset_fingerprint) return notes;
     const std::string change =
         "the training samples or their order are not those of the checkpoint (fingerprint " +
