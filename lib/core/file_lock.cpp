@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -20,10 +21,16 @@ struct flock all_bytes(short type) {
 }  // namespace
 
 FileLock try_lock(int descriptor) {
+    // Another's is_file_locked() has it too, for a moment.
+    constexpr int looks = 20;
     int result = 0;
-    do result = flock(descriptor, LOCK_EX | LOCK_NB);
-    while (result != 0 && errno == EINTR);
-    if (result == 0) return FileLock::taken;
+    for (int look = 0; look < looks; ++look) {
+        if (look > 0) usleep(1000);
+        do result = flock(descriptor, LOCK_EX | LOCK_NB);
+        while (result != 0 && errno == EINTR);
+        if (result == 0) return FileLock::taken;
+        if (errno != EWOULDBLOCK) break;
+    }
     if (errno == EWOULDBLOCK) return FileLock::held;
     struct flock range = all_bytes(F_WRLCK);
     if (fcntl(descriptor, F_OFD_SETLK, &range) == 0) return FileLock::taken;

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "tests/harness/temp_folder.h"
 
@@ -28,6 +30,25 @@ TEST(FileLock, OneHolderAtATimeAndItEndsWithIt) {
     EXPECT_EQ(try_lock(second), FileLock::taken) << "a look is no lock";
     close(second);
     close(reader);
+}
+
+TEST(FileLock, LooksKeepNobodyOut) {
+    const test::TempFolder folder;
+    const std::string path = folder.path() + "/.lock";
+    close(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
+    std::atomic<bool> over = false;
+    std::thread watcher([&] {
+        const int reader = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        while (!over) is_file_locked(reader);
+        close(reader);
+    });
+    for (int start = 0; start < 300; ++start) {
+        const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+        EXPECT_EQ(try_lock(file), FileLock::taken);
+        close(file);
+    }
+    over = true;
+    watcher.join();
 }
 
 }  // namespace
