@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -48,6 +49,14 @@ void set_defaults() {
     setenv("OMPI_MCA_pml_ob1_send_pipeline_depth", "64", 0);
 }
 
+// How much longer than rank 0, which speaks for all, the others wait for MPI's start and end.
+constexpr double patience_s = 5;
+
+bool speaks_for_all() {  // before MPI has told the rank
+    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    return rank == nullptr || std::string_view(rank) == "0";
+}
+
 void initialize(int* argc, char*** argv) {
     const Environment environment = [](const char* name) { return std::getenv(name); };
     std::string problem = launch_problem(environment, 0);
@@ -56,7 +65,7 @@ void initialize(int* argc, char*** argv) {
     int provided = 0;
     {
         const Deadline deadline(
-            Watchdog::start_up_timeout_s, "MPI has not started",
+            Watchdog::start_up_timeout_s + (speaks_for_all() ? 0 : patience_s), "MPI has not started",
             "a process of this launch has stopped, or a host of it cannot be reached. Look "
             "for a stopped process, or try fewer hosts.",
             static_cast<int>(ExitCode::failed));
@@ -190,7 +199,7 @@ MpiEnv::~MpiEnv() {
         world().barrier("all ranks to end");  // while there is a watchdog: MPI's own end waits without limit
     } catch (const Error&) {                  // what is broken here is broken in MPI_Finalize too
     }
-    constexpr double least_s = 60, patience_s = 5;  // rank 0 speaks for all
+    constexpr double least_s = 60;
     const Deadline deadline(std::max(working_timeout_s(), least_s) + (world().rank() > 0 ? patience_s : 0),
                             "MPI has not ended",
                             "another rank has stopped, or its host cannot be reached. What this job wrote is "
