@@ -178,11 +178,16 @@ EvalSet::EvalSet(std::shared_ptr<const Corpus> corpus, std::int64_t seq_len, std
     const Blend blend(weights_of(*corpus));
     for (std::int64_t source = 0; source < space_.sources(); ++source)
         ends_.push_back(size() + std::min(blend.count(source, samples), space_.samples(source)));
-    if (size() < samples)
+    if (size() == 0) {
+        std::int64_t without = 0;
+        while (space_.samples(without) > 0) ++without;
+        note_ = "no validation: " + space_.shortage(without);
+    } else if (size() < samples) {
         note_ = "the " + to_string(split) + " split (data.split " + corpus->config().split + ") has " +
                 std::to_string(space_.samples()) + " samples of " + std::to_string(seq_len) +
                 " tokens; evaluation uses " + std::to_string(size()) + " of the " + std::to_string(samples) +
                 " asked for";
+    }
 }
 
 SampleLocation EvalSet::locate(std::int64_t sample) const {

@@ -21,11 +21,7 @@ TrainingData open_data(const config::JobSpec& spec) {
     out.validation = std::make_unique<data::EvalSet>(out.corpus, spec.train.seq_len,
                                                      spec.eval.batches * spec.train.global_batch);
     out.warning = out.validation->note();
-    if (out.validation->size() == 0) {
-        out.warning =
-            "the validation split is empty (data.split: \"" + spec.data.split + "\"): no validation";
-        out.validation.reset();
-    }
+    if (out.validation->size() == 0) out.validation.reset();
     return out;
 }
 

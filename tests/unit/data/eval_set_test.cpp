@@ -65,7 +65,11 @@ TEST_F(EvalSetTest, AnEmptySplitIsEmptyAndSaysSo) {
     const EvalSet set(opened, 8, 32);
     EXPECT_EQ(set.size(), 0);
     EXPECT_EQ(set.batches(4), 0);
-    EXPECT_CONTAINS(set.note(), "validation split (data.split 1,0,0) has 0 samples");
+    EXPECT_CONTAINS(set.note(), "no validation: ");
+    EXPECT_CONTAINS(set.note(), "of which data.split 1,0,0 leaves 0 to the validation split");
+    const EvalSet few(corpus(one_file(samples_file("w.bin", 10), "raw16", "9,1,0")), 8, 32);
+    EXPECT_EQ(few.size(), 0);
+    EXPECT_CONTAINS(few.note(), "leaves 8 to the validation split; one sample needs 9");
 }
 
 TEST_F(EvalSetTest, TakesEachSourceByWeight) {
