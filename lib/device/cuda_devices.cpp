@@ -81,6 +81,10 @@ std::string device_uuid(int index) {
     return text;
 }
 
+int distinct_devices(const std::vector<DeviceChoice>& ranks) {
+    return static_cast<int>(ranks_by_device(ranks).size());
+}
+
 int most_sharers(const std::vector<DeviceChoice>& ranks) {
     std::size_t most = 0;
     for (const auto& [device, users] : ranks_by_device(ranks)) most = std::max(most, users.size());

@@ -28,6 +28,8 @@ struct DeviceChoice {
     int visible = 1;     // devices that the rank sees
 };
 
+// How many devices the ranks use.
+int distinct_devices(const std::vector<DeviceChoice>& ranks);
 // How many ranks use the most used device.
 int most_sharers(const std::vector<DeviceChoice>& ranks);
 // What is wrong with ranks that share a device although run.share_gpu is false; empty where none do.

@@ -11,8 +11,8 @@ namespace escalier::train {
 namespace {
 
 Backend cpu_backend(comm::MpiEnv& env, std::string note) {
-    return {device::make_cpu_device(), kernels::cpu_ops(), cpu_scratch_bytes, comm::make_mpi_transport(env),
-            std::move(note)};
+    return {device::make_cpu_device(),     kernels::cpu_ops(), cpu_scratch_bytes,
+            comm::make_mpi_transport(env), env.world().size(), std::move(note)};
 }
 
 // Agrees on whether every rank can use a GPU; throws what the lowest rank that cannot has to say.

@@ -20,6 +20,7 @@ struct Backend {
     // Bytes of op scratch on this rank (kernels/ops.h).
     std::size_t (*scratch_bytes)(const kernels::WorkExtent& extent, int threads);
     std::unique_ptr<comm::Transport> transport;
+    int devices = 1;        // that the whole job computes on: one a rank, fewer where ranks share GPUs
     std::string note = {};  // why the CPU was taken where run.device is auto
 
     std::string gpu() const { return device->is_host() ? "" : device->description(); }

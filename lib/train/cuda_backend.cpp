@@ -85,7 +85,8 @@ void escalier_make_cuda_backend(std::unique_ptr<Backend>& backend, const config:
     backend.reset(new Backend{std::move(device), ops, cuda_scratch_bytes,
                               transport == "nccl"
                                   ? comm::make_nccl_transport(env, gpu, ops.sum_parts, run.deterministic)
-                                  : comm::make_staged_transport(env, gpu)});
+                                  : comm::make_staged_transport(env, gpu),
+                              device::distinct_devices(choices)});
 }
 
 }  // extern "C"

@@ -23,7 +23,7 @@ std::string device_line(const Assembly& assembly) {
     const std::string& note = assembly.backend().note;
     const double peak = peak_flops(spec, assembly.backend().device->description());
     const std::string mfu =
-        peak > 0 ? fmt::format("; MFU is against {:g} TFLOP/s a rank{}", peak / 1e12,
+        peak > 0 ? fmt::format("; MFU is against {:g} TFLOP/s a device{}", peak / 1e12,
                                spec.log.peak_tflops ? " (log.peak_tflops)" : ", the dense bf16 peak")
                  : "";
     return fmt::format("device    {}{}, {}, tensors between ranks by {}{}", spec.run.device,

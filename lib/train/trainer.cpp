@@ -211,8 +211,8 @@ void Run::train_step() {
     report.step_tokens = step_tokens;
     report.model_flops =
         config::flops_per_token(spec_.model, spec_.train.seq_len) * static_cast<double>(report.step_tokens);
-    report.peak_flops =
-        env_.world().size() * peak_flops(assembly_->spec(), assembly_->backend().device->description());
+    report.peak_flops = assembly_->backend().devices *
+                        peak_flops(assembly_->spec(), assembly_->backend().device->description());
     report.skipped = result.verdict != Verdict::update;
     if (output_) output_->step(report);
     pictures_->end_reported(result);

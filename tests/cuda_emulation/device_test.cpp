@@ -156,10 +156,12 @@ TEST(CudaDevices, SharedOnesAreNamedWithTheirRanks) {
     const std::vector<DeviceChoice> apart = {
         {"a", "GPU-1", 0, 2}, {"a", "GPU-2", 1, 2}, {"b", "GPU-3", 0, 2}};
     EXPECT_EQ(most_sharers(apart), 1);
+    EXPECT_EQ(distinct_devices(apart), 3);
     EXPECT_EQ(sharing_problem(apart), "");
     std::vector<DeviceChoice> together = apart;
     together.push_back({"a", "GPU-2", 1, 2});
     EXPECT_EQ(most_sharers(together), 2);
+    EXPECT_EQ(distinct_devices(together), 3);
     const std::string said = sharing_problem(together);
     EXPECT_TRUE(contains(said, "ranks 1 and 3 share GPU-2 (host a, where rank 1 sees 2)")) << said;
     EXPECT_TRUE(contains(said, "run.share_gpu: true")) << said;

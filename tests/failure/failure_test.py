@@ -198,6 +198,14 @@ class Device(FailureTest):
         self.emulated(with_keys(self.SHARED, run__comm="nccl"), 2, DEVICE, r"run\.comm is nccl, but ranks share a GPU",
                       ESCALIER_CUDA_DEVICES="1")
 
+    def test_ranks_on_one_device_have_its_peak_together(self):
+        variables = {"ESCALIER_CUDA_LIBRARY": self.library(), "ESCALIER_CUDA_DEVICES": "1"}
+        with mock.patch.dict(os.environ, variables), Case(BINARY) as case:
+            result = case.run(with_keys(self.SHARED, log__peak_tflops=1, train__steps=2), 2)
+            self.check(result, 0, r"MFU is against 1 TFLOP/s a device")
+            for step in result.steps:
+                self.assertAlmostEqual(step["mfu"], step["model_flops_per_s"] / 1e12, delta=1e-9)
+
     def test_want_of_device_memory(self):
         self.emulated(self.CUDA, 1, DEVICE, r"cannot allocate \d+ bytes on GPU 0.*cudaErrorMemoryAllocation",
                       ESCALIER_CUDA_MEMORY="34000000")

@@ -151,7 +151,7 @@ class Behaviour(unittest.TestCase):
         with Case(BINARY) as case:
             result = case.run(with_keys(N0, parallel__dp=2, log__peak_tflops=1), 2)
             self.assertEqual(result.code, 0, result)
-            self.assertIn("MFU is against 1 TFLOP/s a rank (log.peak_tflops)", result.output)
+            self.assertIn("MFU is against 1 TFLOP/s a device (log.peak_tflops)", result.output)
             for step in result.steps:
                 self.assertAlmostEqual(step["mfu"], step["model_flops_per_s"] / 2e12, delta=1e-9)
                 self.assertTrue(0 < step["mfu"] < 1)

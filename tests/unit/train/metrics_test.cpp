@@ -64,7 +64,11 @@ TEST(PeakFlops, IsTheUsersFigureOrThatOfAKnownGpu) {
     spec.train.dtype = "bf16";
     EXPECT_DOUBLE_EQ(peak_flops(spec, h200), 989.4e12);
     EXPECT_DOUBLE_EQ(peak_flops(spec, "GPU 0, NVIDIA H100 PCIe, GPU-1, 79.1 GiB"), 756e12);
-    EXPECT_EQ(peak_flops(spec, "GPU 0, a new one"), 0);
+    EXPECT_DOUBLE_EQ(peak_flops(spec, "GPU 0, NVIDIA H100 NVL, GPU-1, 93.1 GiB"), 835e12);
+    EXPECT_DOUBLE_EQ(peak_flops(spec, "GPU 0, NVIDIA GB200, GPU-1, 184 GiB"), 2500e12);
+    EXPECT_DOUBLE_EQ(peak_flops(spec, "GPU 0, NVIDIA A100-SXM4-80GB, GPU-1, 79.2 GiB"), 312e12);
+    for (const char* unknown : {"GPU 0, a new one", "GPU 0, NVIDIA RTX A1000, GPU-1, 8 GiB"})
+        EXPECT_EQ(peak_flops(spec, unknown), 0) << unknown;
     spec.log.peak_tflops = 123;
     EXPECT_DOUBLE_EQ(peak_flops(spec, h200), 123e12);
     spec.log.peak_tflops.reset();
