@@ -1,5 +1,6 @@
 """Starts Escalier as a user does, with scripts/mpirun and a job file, and reports what a user would see: exit code,
 output, seconds, metrics, and whether any process is left. Standard library only."""
+import concurrent.futures
 import contextlib
 import copy
 import json
@@ -63,6 +64,12 @@ def flow(value):
 
 def yaml(spec):
     return "".join(f"{section}: {flow(value)}\n" for section, value in spec.items())
+
+
+def side_by_side(check, settings):
+    """(setting, what check(setting) returned) in order; two at a time, for a job's start is mostly waiting."""
+    with concurrent.futures.ThreadPoolExecutor(2) as workers:
+        yield from zip(settings, workers.map(check, settings))
 
 
 def environment(**variables):

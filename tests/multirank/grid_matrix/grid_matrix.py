@@ -19,7 +19,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
-from escalier_job import N0, Case, with_keys  # noqa: E402
+from escalier_job import N0, Case, side_by_side, with_keys  # noqa: E402
 
 LLAMA = {"arch": "llama", "num_layers": 4, "hidden_size": 32, "num_heads": 4, "num_kv_heads": 4, "ffn_size": 88,
          "vocab_size": 64, "tie_embeddings": False}
@@ -102,35 +102,39 @@ def job(*setting):
         optimizer__weight_decay=0.1, optimizer__clip_grad=1.0)
 
 
-class Matrix:
-    def __init__(self, binary):
-        self.binary = binary
-        self.outcomes = {}
-        self.faults = []
+def compared(setting):
+    """The setting, the one that it must equal to the bit, and the single process that it must be close to."""
+    model, (tp, _, dp), _, _, _, batch = setting
+    return setting, (model, (tp, 1, dp), *REFERENCE, batch), (model, (1, 1, 1), *REFERENCE, batch)
 
-    def outcome(self, setting):
+
+class Matrix:
+    def __init__(self, binary, settings):
+        self.binary = binary
+        self.faults = []
+        runs = list(dict.fromkeys(each for setting in settings for each in compared(setting)))
+        self.outcomes = dict(side_by_side(self.run, runs))
+        for setting in settings:
+            self.check(setting)
+
+    def run(self, setting):
         """([(loss, norm)] of 10 steps, digest of the weights file), or None if the run failed."""
-        if setting not in self.outcomes:
-            tp, pp, dp = setting[1]
-            with Case(self.binary) as case:
-                result = case.run(job(*setting), tp * pp * dp, ["--save-weights", "weights.safetensors"])
-                steps = [(step["loss"], step["grad_norm"]) for step in result.steps]
-                if result.code != 0 or len(steps) != 10 or result.leftover:
-                    self.faults.append(f"{text(setting)}: {len(steps)} steps, {result}")
-                    self.outcomes[setting] = None
-                else:
-                    with open(case.path("weights.safetensors"), "rb") as file:
-                        self.outcomes[setting] = (steps, hashlib.sha256(file.read()).hexdigest())
-        return self.outcomes[setting]
+        tp, pp, dp = setting[1]
+        with Case(self.binary) as case:
+            result = case.run(job(*setting), tp * pp * dp, ["--save-weights", "weights.safetensors"])
+            steps = [(step["loss"], step["grad_norm"]) for step in result.steps]
+            if result.code != 0 or len(steps) != 10 or result.leftover:
+                self.faults.append(f"{text(setting)}: {len(steps)} steps, {result}")
+                return None
+            with open(case.path("weights.safetensors"), "rb") as file:
+                return steps, hashlib.sha256(file.read()).hexdigest()
 
     def check(self, setting):
-        model, (tp, _, dp), schedule, _, _, batch = setting
-        one_stage = (model, (tp, 1, dp), *REFERENCE, batch)
-        single = (model, (1, 1, 1), *REFERENCE, batch)
-        ours, same, alone = (self.outcome(each) for each in (setting, one_stage, single))
+        _, one_stage, single = compared(setting)
+        ours, same, alone = (self.outcomes[each] for each in compared(setting))
         if ours is None or same is None or alone is None:
             return
-        if ours != same and schedule not in TO_ROUNDING:
+        if ours != same and setting[2] not in TO_ROUNDING:
             what = "weights" if ours[0] == same[0] else first_difference(ours[0], same[0], 0, 0)
             self.faults.append(f"{text(setting)} is not bit-identical to {text(one_stage)}: {what}")
         apart = first_difference(ours[0], alone[0], LOSS_TOLERANCE, NORM_TOLERANCE)
@@ -170,13 +174,11 @@ def main():
     # An uneven layout of one stage, or of as many stages as layers, is the even one.
     settings = [each for each in settings
                 if not (arguments.full and each[4] != "even" and stages_of(each) in (1, layers_of(each)))]
+    if arguments.list:
+        print(*map(text, settings), sep="\n")
+        return 0
     start = time.monotonic()
-    matrix = Matrix(arguments.binary)
-    for setting in settings:
-        if arguments.list:
-            print(text(setting))
-        else:
-            matrix.check(setting)
+    matrix = Matrix(arguments.binary, settings)
     for fault in matrix.faults:
         print(fault)
     print(f"{len(settings)} settings of {len(list(itertools.product(*factors)))}, {len(matrix.outcomes)} runs, "

@@ -18,8 +18,8 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from resumed_job import ACROSS_TENSOR_AND_DATA_SIZES, run_resumed, run_straight, side_by_side  # noqa: E402
-from escalier_job import N0, Case, with_keys  # noqa: E402
+from resumed_job import ACROSS_TENSOR_AND_DATA_SIZES, run_resumed, run_straight  # noqa: E402
+from escalier_job import N0, Case, side_by_side, with_keys  # noqa: E402
 from grid_matrix import ALL_SCHEDULES, CHUNKED, LLAMA, TO_ROUNDING, uneven  # noqa: E402
 
 STEPS, CUT = 4, 2

@@ -1,5 +1,4 @@
 """A run with a checkpoint after every step, and runs that go on from one of them."""
-import concurrent.futures
 import hashlib
 import os
 import sys
@@ -78,9 +77,3 @@ def run_resumed(case, spec, step, name="resumed", source="straight"):
     spec = with_keys(spec, run__name=name, checkpoint__last=False)
     result = case.run(spec, ranks_of(spec), ["--save-weights", f"{name}.safetensors", "--resume", step_folder(source, step)])
     return Outcome(case, name, result, range(step + 1, spec["train"]["steps"] + 1))
-
-
-def side_by_side(check, settings):
-    """(setting, what check(setting) returned) in order; two at a time, for a job's start is mostly waiting."""
-    with concurrent.futures.ThreadPoolExecutor(2) as workers:
-        yield from zip(settings, workers.map(check, settings))

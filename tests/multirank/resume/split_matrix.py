@@ -14,8 +14,8 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from resumed_job import run_resumed, run_straight, side_by_side  # noqa: E402
-from escalier_job import N0, Case, d0_tokens, with_keys, write_tokens  # noqa: E402
+from resumed_job import run_resumed, run_straight  # noqa: E402
+from escalier_job import N0, Case, d0_tokens, side_by_side, with_keys, write_tokens  # noqa: E402
 from grid_matrix import ALL_SCHEDULES, LLAMA, covering_subset  # noqa: E402
 
 STEPS = 6
