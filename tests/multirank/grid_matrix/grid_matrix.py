@@ -3,6 +3,7 @@
 
   grid_matrix.py --binary build/release/bin/escalier          a subset that covers every pair of settings
   grid_matrix.py --binary build/release/bin/escalier --full   every combination
+  grid_matrix.py --binary build/release/bin/escalier --brief  every setting once, which is enough under the sanitizers
   grid_matrix.py … --schedules                                the same for all pipeline schedules, on deeper models
 
 With tensor and data sizes and batch fixed, loss, gradient norm and the weights after the last step are equal to the
@@ -65,11 +66,11 @@ def layers_of(setting):
     return MODELS[setting[0]]["num_layers"]
 
 
-def covering_subset(factors):
-    """Combinations in which every pair of values of two factors occurs, found greedily: the next one is always the
-    first that covers most pairs not yet covered."""
+def covering_subset(factors, strength=2):
+    """Combinations in which every pair of values of two factors occurs (every value, with strength 1), found greedily:
+    the next one is always the first that covers most pairs not yet covered."""
     def pairs(combination):
-        return set(itertools.combinations(enumerate(combination), 2))
+        return set(itertools.combinations(enumerate(combination), strength))
 
     candidates = [(combination, pairs(combination)) for combination in itertools.product(*factors)]
     missing = set().union(*(covered for _, covered in candidates))
@@ -161,13 +162,15 @@ def first_difference(ours, theirs, loss_tolerance, norm_tolerance):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True)
-    parser.add_argument("--full", action="store_true")
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--full", action="store_true")
+    extent.add_argument("--brief", action="store_true")
     parser.add_argument("--schedules", action="store_true", help="all pipeline schedules")
     parser.add_argument("--model", choices=list(MODELS), help="this one only")
     parser.add_argument("--list", action="store_true", help="print the settings, run nothing")
     arguments = parser.parse_args()
     factors = SCHEDULE_FACTORS if arguments.schedules else FACTORS
-    settings = list(itertools.product(*factors)) if arguments.full else covering_subset(factors)
+    settings = list(itertools.product(*factors)) if arguments.full else covering_subset(factors, 1 if arguments.brief else 2)
     if arguments.schedules:
         settings += ON_EIGHT_RANKS
     settings = [each for each in settings if arguments.model in (None, each[0])]
