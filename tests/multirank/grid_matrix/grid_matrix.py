@@ -66,13 +66,13 @@ def layers_of(setting):
     return MODELS[setting[0]]["num_layers"]
 
 
-def covering_subset(factors, strength=2):
-    """Combinations in which every pair of values of two factors occurs (every value, with strength 1), found greedily:
-    the next one is always the first that covers most pairs not yet covered."""
+def covering(combinations, strength=2):
+    """Those of the combinations in which every pair of values of two factors occurs that there is in any (every value,
+    with strength 1), found greedily: the next one is always the first that covers most pairs not yet covered."""
     def pairs(combination):
         return set(itertools.combinations(enumerate(combination), strength))
 
-    candidates = [(combination, pairs(combination)) for combination in itertools.product(*factors)]
+    candidates = [(combination, pairs(combination)) for combination in combinations]
     missing = set().union(*(covered for _, covered in candidates))
     chosen = []
     while missing:
@@ -80,6 +80,10 @@ def covering_subset(factors, strength=2):
         chosen.append(combination)
         missing -= covered
     return chosen
+
+
+def covering_subset(factors, strength=2):
+    return covering(itertools.product(*factors), strength)
 
 
 def uneven(stages, layers):

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """A checkpoint of one grid goes on on another.
 
-  regrid_matrix.py --binary build/release/bin/escalier                      every pair of grids before and after, models and
-                                                                            schedules in turn
+  regrid_matrix.py --binary build/release/bin/escalier                      every pair of model, run before, grid, schedule
+                                                                            and layout after
+  regrid_matrix.py --binary build/release/bin/escalier --brief              each of them once, for the sanitizers
   regrid_matrix.py --binary build/release/bin/escalier --full --model NAME  one model: every grid, schedule and layout after each
                                                                             of the grids before
 
@@ -11,7 +12,6 @@ data sizes are the same, the rest of both is equal to the bit (losses, norms, we
 (dualpipe) and backward passes in reverse (lifo); else losses agree to 1e-5 and norms to 1e-4 (design, "Numerics contract").
 """
 import argparse
-import itertools
 import os
 import sys
 import time
@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from resumed_job import ACROSS_TENSOR_AND_DATA_SIZES, run_resumed, run_straight  # noqa: E402
 from escalier_job import N0, Case, side_by_side, with_keys  # noqa: E402
-from grid_matrix import ALL_SCHEDULES, CHUNKED, LLAMA, TO_ROUNDING, uneven  # noqa: E402
+from grid_matrix import ALL_SCHEDULES, CHUNKED, LLAMA, TO_ROUNDING, covering, uneven  # noqa: E402
 
 STEPS, CUT = 4, 2
 # 61 tokens pad to 128, 256 or 512, as tensor sizes are; one key/value head has replicas on 2 and 4 of their ranks, two on 4.
@@ -68,20 +68,16 @@ def job(model, place):
         data__split="9,1,0", eval__every=2, eval__batches=1)
 
 
-def subset():
-    """(model, before, after): all pairs of grids before and after."""
-    chosen = []
-    for turn, (before, grid) in enumerate(itertools.product(BEFORE[:3], AFTER)):
-        schedules = [each for each in ALL_SCHEDULES if fits(grid, each)]
-        schedule = schedules[turn % len(schedules)]
-        possible = layouts(grid, schedule)
-        chosen.append((list(MODELS)[turn % len(MODELS)], before, (grid, schedule, possible[turn % len(possible)])))
-    return chosen
-
-
-def everything(model):
-    return [(model, before, (grid, schedule, layout)) for before in BEFORE for grid in AFTER + LARGER for schedule in ALL_SCHEDULES
+def everything(model, befores, grids):
+    return [(model, before, (grid, schedule, layout)) for before in befores for grid in grids for schedule in ALL_SCHEDULES
             if fits(grid, schedule) for layout in layouts(grid, schedule)]
+
+
+def subset(strength):
+    """Every pair of model, run before, grid, schedule and layout that can be (strength 1: each of them once)."""
+    all_of_them = sum((everything(model, BEFORE[:3], AFTER) for model in MODELS), [])
+    chosen = covering([(model, before, *after) for model, before, after in all_of_them], strength)
+    return [(model, before, tuple(after)) for model, before, *after in chosen]
 
 
 def text(place):
@@ -109,12 +105,17 @@ def faults_of(binary, model, before, places):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True)
-    parser.add_argument("--full", action="store_true")
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--full", action="store_true")
+    extent.add_argument("--brief", action="store_true")
     parser.add_argument("--model", choices=list(MODELS), help="this one only")
     parser.add_argument("--list", action="store_true", help="print the settings, run nothing")
     arguments = parser.parse_args()
     models = [arguments.model] if arguments.model else list(MODELS)
-    chosen = sum(map(everything, models), []) if arguments.full else [each for each in subset() if each[0] in models]
+    if arguments.full:
+        chosen = sum((everything(model, BEFORE, AFTER + LARGER) for model in models), [])
+    else:
+        chosen = [each for each in subset(1 if arguments.brief else 2) if each[0] in models]
     groups = {}
     for model, before, after in chosen:
         groups.setdefault((model, before), []).append(after)
