@@ -30,11 +30,13 @@ class FaultCampaignTest(unittest.TestCase):
         campaign, never_hit = self.strikes("write fails", lambda *arguments: disk(*arguments, "write", "EIO", match="renamed_"), 2)
         self.assertEqual((campaign.failures, campaign.passed), ([], 2))
         self.assertEqual(never_hit, ["write fails"])
+        self.assertEqual(campaign.in_save["write fails"], 0)
 
     def test_a_kind_that_hits_is_struck_once(self):
         campaign, never_hit = self.strikes("write fails", lambda *_: Strike((74,), faults="op=write;match=step_00000003;do=EIO;rank=0"), 2)
         self.assertEqual((campaign.failures, campaign.passed), ([], 1))
         self.assertEqual(never_hit, [])
+        self.assertEqual(campaign.in_save["write fails"], 1)
 
     def test_old_checkpoints_that_stay_are_told_by_a_warning(self):
         campaign, _ = self.strikes("remove fails", remove_fails, 1)

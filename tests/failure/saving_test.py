@@ -14,13 +14,14 @@ import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import failure_test  # noqa: E402
 from escalier_job import N0, Case, d0_tokens, environment, with_keys, write_tokens  # noqa: E402
 from failure_test import FAILED, KILLED, WRITE_FAILED, FailureTest  # noqa: E402
-from fault_campaign import final_state, folders, newest_step, preload  # noqa: E402
+from fault_campaign import TERMINATED, final_state, folders, newest_step, preload, save_under_way  # noqa: E402
 
 LIBRARY = ""
 STOPPED_EARLY = 75
@@ -38,10 +39,6 @@ def ranks_of(grid):
     for count in grid.values():
         size *= count
     return size
-
-
-def save_under_way(case):
-    return any(name.endswith(".tmp") for name in folders(case))
 
 
 def saved_steps(case):
@@ -99,6 +96,18 @@ class Stopping(SavingTest):
         for grid in GRIDS:
             self.signalled(with_keys(LONG, **grid), ranks_of(grid),
                            self.after_three_steps(lambda case: os.kill(case.launcher.pid, signal.SIGUSR1)))
+
+    def test_term_to_the_launcher(self):
+        """With a kill delay that is long enough mpirun lets its ranks save; it may end with a code of its own."""
+        for grid in PAIRS:
+            with mock.patch.dict(os.environ, OMPI_MCA_odls_base_sigkill_timeout="60"), Case(failure_test.BINARY) as case:
+                spec = with_keys(LONG, **grid)
+                result = self.start(case, spec, 2, timeout=90,
+                                    watch=self.after_three_steps(lambda case: os.kill(case.launcher.pid, signal.SIGTERM)))
+                self.check(result, (STOPPED_EARLY, TERMINATED, FAILED), r"stopped by SIGTERM after step \d+ of \d+")
+                last = result.steps[-1]["step"]
+                self.require_whole(case, last)
+                self.goes_on(case, with_keys(spec, train__steps=last + 2), 2, last)
 
     def test_without_a_launcher(self):
         for number in (signal.SIGUSR1, signal.SIGTERM):

@@ -74,6 +74,12 @@ class Strike:
             return bool(re.search(self.sign, result.output))
         return result.code in self.codes and (self.watch is None or self.watch.acted)
 
+    def hit_a_save(self, result):
+        """The signal found a save under way, or the operation that failed was one of a save."""
+        if self.watch:
+            return self.hit(result) and self.watch.in_save
+        return self.hit(result) and "match=step_" in (self.faults or "")
+
 
 class AtMoment:
     """A watch that acts at a random moment: at a step, inside a save or, with start, during the start-up."""
@@ -85,7 +91,7 @@ class AtMoment:
         self.delay = rng.random() * (1.5 if self.where == "start" else 0.12)
         self.steps_before = None
         self.due = None
-        self.acted = False
+        self.acted = self.in_save = False
 
     def __call__(self, case):
         if self.steps_before is None:
@@ -94,6 +100,8 @@ class AtMoment:
             self.due = time.monotonic() + self.delay
         if self.due is None or time.monotonic() < self.due:
             return False
+        # Before the first step there may be what an earlier strike left.
+        self.in_save = len(case.steps()) > self.steps_before and save_under_way(case)
         self.act(case)
         self.acted = True
         return True
@@ -103,7 +111,7 @@ class AtMoment:
             return True
         if len(case.steps()) - self.steps_before < min(self.step, 2 if self.where == "save" else STEPS):
             return False
-        return self.where == "step" or any(name.endswith(".tmp") for name in folders(case))
+        return self.where == "step" or save_under_way(case)
 
 
 def folders(case):
@@ -111,6 +119,10 @@ def folders(case):
         return os.listdir(case.path("runs/case"))
     except OSError:
         return []
+
+
+def save_under_way(case):
+    return any(name.endswith(".tmp") for name in folders(case))
 
 
 def send(pid, number):
@@ -311,8 +323,7 @@ class Run:
         strike = KINDS[kind](self.rng, self.job, self.campaign.undisturbed.of(self.job)[2])
         before, lines = newest_step(case), len(case.steps())
         result = self.start(case, strike)
-        in_save = any(name.endswith(".tmp") for name in folders(case))
-        self.outcomes.append((kind, result.code, in_save, strike.hit(result)))
+        self.outcomes.append((kind, result.code, strike.hit_a_save(result), strike.hit(result)))
         if result.code == OK:
             done = max((event["step"] for event in case.steps()), default=0)
             self.require(done == STEPS, f"exit code 0 after step {done}", result)
@@ -402,13 +413,19 @@ class Campaign:
         """Kinds that had their chances and show nothing for them."""
         return [kind for kind, row in self.table.items() if not self.hits[kind] and sum(row.values()) >= TRIES]
 
+    def misses_saves(self):
+        """Of strikes enough to tell, less than half met a save: not what the campaign is for."""
+        hits = sum(self.hits.values())
+        return len(self.kinds) == len(KINDS) and hits >= 50 and 2 * sum(self.in_save.values()) < hits
+
     def report(self):
         codes = sorted({code for row in self.table.values() for code in row})
         width = max(map(len, self.table), default=4)
-        lines = ["strikes by kind and exit code of mpirun; 'hit': it came in time; 'unfinished': a save was under way at the end",
-                 f"{'':{width}}" + "".join(f"{code:>7}" for code in codes) + "    hit  unfinished"]
+        lines = ["strikes by kind and exit code of mpirun; 'hit': it came in time; 'in save': it met a save under way",
+                 f"{'':{width}}" + "".join(f"{code:>7}" for code in codes) + "    hit  in save"]
         for kind in self.kinds:
             if kind in self.table:
                 lines.append(f"{kind:{width}}" + "".join(f"{self.table[kind][code] or '-':>7}" for code in codes)
-                             + f"{self.hits[kind] or '-':>7}{self.in_save[kind] or '-':>12}")
+                             + f"{self.hits[kind] or '-':>7}{self.in_save[kind] or '-':>9}")
+        lines.append(f"{sum(self.hits.values())} strikes hit, {sum(self.in_save.values())} of them inside a save")
         return "\n".join(lines)
