@@ -41,22 +41,27 @@ SHARDED = {"llama": "40KB", "llama3": "12KB"}
 
 
 def computed(model, tokens):
-    """The loss of each sample, and the logits behind the first one; in double precision."""
+    """The loss of each sample, the norm of the gradient of their mean, and the logits behind the first one; in double
+    precision."""
     inputs, targets = tokens[:-1].view(SAMPLES, LENGTH), tokens[1:].view(SAMPLES, LENGTH)
-    with torch.no_grad():
-        logits = model.double()(input_ids=inputs).logits
+    logits = model.double()(input_ids=inputs).logits
     values = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
-    return {"losses": values.view(SAMPLES, LENGTH).mean(1).tolist(), "logits": logits[0, -1].tolist()}
+    model.zero_grad()
+    values.mean().backward()
+    norm = sum(float(weight.grad.square().sum()) for weight in model.parameters()) ** 0.5
+    return {"losses": values.detach().view(SAMPLES, LENGTH).mean(1).tolist(), "grad_norm": norm,
+            "logits": logits[0, -1].tolist()}
 
 
-def variant_losses(name, model, changes, tokens):
-    """The losses of the same weights under a changed config."""
+def variant(name, model, changes, tokens):
+    """The same weights under a changed config."""
     model_class, config_class, _ = tiny_models.MODELS[name]
     with open(os.path.join(FOLDER, name, "config.json"), encoding="utf-8") as file:
         config = config_class.from_dict(copy.deepcopy({**json.load(file), **changes}))
     changed = model_class(config).eval()
     changed.load_state_dict(model.state_dict())
-    return computed(changed, tokens)["losses"]
+    found = computed(changed, tokens)
+    return {"config": changes, "losses": found["losses"], "grad_norm": found["grad_norm"]}
 
 
 def bare(folder):
@@ -74,15 +79,16 @@ def main():
     for seed, name in enumerate(["gpt2", "gpt2_wide", "llama", "llama3", "qwen2", "qwen3"]):
         folder = os.path.join(FOLDER, name)
         shutil.rmtree(folder, ignore_errors=True)
-        model = tiny_models.make(name, seed).to(DTYPES.get(name, torch.float32))
-        model.save_pretrained(folder, max_shard_size=SHARDED.get(name, "5GB"))
+        saved = tiny_models.make(name, seed).to(DTYPES.get(name, torch.float32))
+        saved.save_pretrained(folder, max_shard_size=SHARDED.get(name, "5GB"))
         if name == "gpt2_wide":
             bare(folder)
+        # Loaded, for only weights are rounded in a file: .to() rounds the frequencies of rotary positions too.
+        model = type(saved).from_pretrained(folder, torch_dtype=torch.float32).eval()
         tokens = tiny_models.tokens_of(name, SAMPLES, LENGTH, seed)
         tokens.numpy().astype("<u2").tofile(os.path.join(folder, "tokens.bin"))
-        expected = {"parameters": model.num_parameters(), **computed(model.float(), tokens)}
-        expected["variants"] = [{"config": changes, "losses": variant_losses(name, model.float(), changes, tokens)}
-                                for changes in VARIANTS.get(name, [])]
+        expected = {"parameters": model.num_parameters(), **computed(model, tokens)}
+        expected["variants"] = [variant(name, model.float(), changes, tokens) for changes in VARIANTS.get(name, [])]
         with open(os.path.join(folder, "expected.json"), "w", encoding="utf-8") as file:
             file.write(json.dumps(expected, indent=1) + "\n")
         print(name, expected['parameters'], expected['losses'])
