@@ -89,6 +89,17 @@ class HuggingFace(unittest.TestCase):
             with open(self.path("imported/step_00000000/weights-00000.safetensors"), "rb") as file:
                 self.assertEqual(file.read(), again, grid)
 
+    def test_a_gpt2_goes_out_of_any_grid_as_it_came_in(self):
+        """Query, key and value in one transposed tensor, which tensor ranks share by heads."""
+        self.fixture("gpt2")
+        self.done("import-hf", "hf", "imported")
+        for number, grid in enumerate(("{tp: 2, pp: 1, dp: 1}", "{tp: 1, pp: 2, dp: 1}")):
+            shutil.rmtree(self.path("runs"), ignore_errors=True)
+            result = self.case.run(self.job(parallel=grid), 2, ["--resume", "imported"])
+            self.assertEqual(result.code, 0, result)
+            self.done("export-hf", "runs/case", f"out{number}")
+            self.assertIn("28 tensors equal, 0 differ", self.done("diff", "hf", f"out{number}"))
+
     def test_refused_imports(self):
         self.fixture("llama", rope_scaling={"rope_type": "yarn", "factor": 4.0})
         self.refused(DATA, r"hf/config\.json: 'rope_scaling\.rope_type' is \"yarn\"", "import-hf", "hf", "imported")
