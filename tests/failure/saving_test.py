@@ -299,6 +299,19 @@ class Retention(SavingTest):
                 self.check(case.run(spec, 0), 0)
                 self.assertEqual(sorted(name for name in folders(case) if name.startswith("step_")), ["step_00000002", "step_00000004"])
 
+    def test_going_back_among_later_checkpoints(self):
+        """Steps 6 to 10 of the abandoned branch count for nothing: the newest of the run's own stay, and it goes on from there."""
+        with Case(failure_test.BINARY) as case:
+            spec = with_keys(SAVING, checkpoint__keep_last=0, train__steps=10)
+            self.check(case.run(spec, 0), 0)
+            back = with_keys(spec, checkpoint__keep_last=2, train__steps=8)
+            result = self.start(case, back, 0, arguments=("--resume", "runs/case/step_00000005"))
+            self.check(result, 0)
+            self.require_whole(case, 8)
+            self.assertLessEqual({"step_00000007", "step_00000008"}, set(folders(case)))
+            self.goes_on(case, with_keys(back, train__steps=12), 0, 8)
+            self.assertEqual(sorted(name for name in folders(case) if name.startswith("step_")), ["step_00000011", "step_00000012"])
+
     def test_a_whole_checkpoint_at_every_instant(self):
         seen = []
 
