@@ -3,7 +3,7 @@
 # escalier_test(<name> LABEL <folder under tests/> SOURCES … LIBRARIES … [RANKS n])
 # One GoogleTest binary; with RANKS it is started by mpirun as one CTest case.
 
-# Of a target that calls the modules and computes nothing itself: half of its building time is optimisation.
+# Of a command or a test, which spend their time in the modules: half of its building time is optimisation.
 define_property(TARGET PROPERTY ESCALIER_GLUE BRIEF_DOCS "Built with -O1 in releases" FULL_DOCS "Built with -O1 in releases")
 
 add_library(escalier_flags INTERFACE)

@@ -38,6 +38,12 @@ class FaultCampaignTest(unittest.TestCase):
         self.assertEqual(never_hit, [])
         self.assertEqual(campaign.in_save["write fails"], 1)
 
+    def test_a_campaign_that_strikes_beside_the_saves_is_told(self):
+        campaign = Campaign(BINARY, LIBRARY, 1)
+        for hits, in_save, misses in ((60, 29, True), (60, 30, False), (49, 0, False)):  # of fewer than 50 nothing is said
+            campaign.hits["write fails"], campaign.in_save["write fails"] = hits, in_save
+            self.assertEqual(campaign.misses_saves(), misses)
+
     def test_old_checkpoints_that_stay_are_told_by_a_warning(self):
         campaign, _ = self.strikes("remove fails", remove_fails, 1)
         self.assertEqual(campaign.failures, [])

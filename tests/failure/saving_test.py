@@ -416,6 +416,7 @@ class NotFinite(SavingTest):
                     steps[action, str(grid)] = [event["step"] for event in result.steps if event["skipped"]]
                     last = result.steps[-1]["step"]
                     self.assertEqual(last, 32 if action == "skip" else steps[action, str(grid)][0], result)
+                    self.assertEqual(newest_step(case), 32 if action == "skip" else -1, result)  # `stop` saves nothing more
                 self.assertTrue(all(event["loss"] for event in result.steps if not event["skipped"]), result)
                 self.require_whole(case, 32)
         self.assertEqual(len({str(found) for found in steps.values()}), 1, steps)
