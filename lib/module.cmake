@@ -4,7 +4,7 @@
 # One GoogleTest binary; with RANKS it is started by mpirun as one CTest case.
 
 # Of a command or a test, which spend their time in the modules: half of its building time is optimisation.
-define_property(TARGET PROPERTY ESCALIER_GLUE BRIEF_DOCS "Built with -O1 in releases" FULL_DOCS "Built with -O1 in releases")
+define_property(TARGET PROPERTY ESCALIER_GLUE BRIEF_DOCS "Hardly optimised" FULL_DOCS "-O1 in releases, -Og under sanitizers")
 
 add_library(escalier_flags INTERFACE)
 target_compile_options(escalier_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror=return-type;-march=x86-64-v3>"
@@ -13,7 +13,7 @@ target_compile_options(escalier_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall
 target_include_directories(escalier_flags INTERFACE ${CMAKE_SOURCE_DIR}/lib ${CMAKE_SOURCE_DIR})
 if(ESCALIER_SANITIZE)
   target_compile_options(escalier_flags INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
-                         -fno-sanitize-recover=undefined)
+                         -fno-sanitize-recover=undefined $<$<BOOL:$<TARGET_PROPERTY:ESCALIER_GLUE>>:-Og>)
   target_link_options(escalier_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
