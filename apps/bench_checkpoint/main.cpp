@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
             std::cout << result.dump() << std::endl;
         }
     } catch (const std::exception& error) {
-        env.abort(1, error.what());
+        env.abort(error);
     }
     return 0;
 }

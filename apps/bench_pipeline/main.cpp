@@ -174,7 +174,7 @@ int run(const Arguments& a) {
         if (env.world().rank() == 0) std::cerr << "bench_pipeline: " << error.what() << std::endl;
         return static_cast<int>(error.code());
     } catch (const std::exception& error) {
-        env.abort(static_cast<int>(ExitCode::failed), error.what());
+        env.abort(error);
     }
 }
 

@@ -16,10 +16,8 @@ int run_collective(comm::MpiEnv& env, const std::function<int()>& work) {
     } catch (const comm::AgreedError& error) {
         if (env.world().rank() == 0) std::cerr << "escalier: " << error.what() << std::endl;
         return ends_with(static_cast<int>(error.code()));
-    } catch (const Error& error) {
-        env.abort(static_cast<int>(error.code()), error.what());
     } catch (const std::exception& error) {
-        env.abort(static_cast<int>(ExitCode::failed), error.what());
+        env.abort(error);
     }
 }
 

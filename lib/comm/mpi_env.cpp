@@ -330,4 +330,9 @@ void MpiEnv::abort(int code, const std::string& message) {
     state_->die(code, message);
 }
 
+void MpiEnv::abort(const std::exception& error) {
+    const auto* own = dynamic_cast<const Error*>(&error);
+    abort(static_cast<int>(own ? own->code() : ExitCode::failed), error.what());
+}
+
 }  // namespace escalier::comm

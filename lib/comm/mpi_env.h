@@ -1,6 +1,7 @@
 // MPI from start to end, owned by main(): init with threads, the world, one way to die.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -88,6 +89,8 @@ class MpiEnv {
     // Prints `message` unless another rank of this node did, and ends all ranks with `code`. For errors that
     // only some ranks see.
     [[noreturn]] void abort(int code, const std::string& message);
+    // With the error's own message and exit code; 1 where it is no Error.
+    [[noreturn]] void abort(const std::exception& error);
 
  private:
     struct State;

@@ -371,11 +371,9 @@ int Run::train() {
         finish_save_after(error);
     } catch (const comm::AgreedError& error) {
         finish_save_after(error);
-    } catch (const Error& error) {
-        // Of this rank alone. What is torn down may wait for the others, which wait for this rank: not first.
-        env_.abort(static_cast<int>(error.code()), error.what());
     } catch (const std::exception& error) {
-        env_.abort(static_cast<int>(ExitCode::failed), error.what());
+        // Of this rank alone. What is torn down may wait for the others, which wait for this rank: not first.
+        env_.abort(error);
     }
     return end();
 }
