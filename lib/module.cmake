@@ -44,6 +44,7 @@ function(escalier_test name)
   else()
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
     include(GoogleTest)
-    gtest_discover_tests(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300 DISCOVERY_MODE PRE_TEST)
+    gtest_discover_tests(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300 DISCOVERY_MODE PRE_TEST
+                         DISCOVERY_TIMEOUT 60)
   endif()
 endfunction()

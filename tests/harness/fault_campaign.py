@@ -328,9 +328,10 @@ class Run:
             done = max((event["step"] for event in case.steps()), default=0)
             self.require(done == STEPS, f"exit code 0 after step {done}", result)
         else:
-            # Before a process holds signals back, which is the first thing that a run does, they end it.
-            early = (TERMINATED, 128 + signal.SIGUSR1) if "escalier  job" not in result.output else ()
-            self.require(result.code in strike.codes + early, f"exit code {result.code}, not {strike.codes}", result)
+            # Before a rank holds signals back, which is the first thing that a run does, they end it; mpirun, too.
+            early = tuple(code for number in (signal.SIGTERM, signal.SIGUSR1) for code in (128 + number, -number))
+            right = strike.codes if "escalier  job" in result.output else strike.codes + early
+            self.require(result.code in right, f"exit code {result.code}, not {strike.codes}", result)
         newest = newest_step(case)
         self.require(newest >= before, f"the newest checkpoint went back from {before} to {newest}", result)
         told = max((event["step"] for event in case.events("checkpoint")), default=-1)
