@@ -56,12 +56,19 @@ RunDirectory::RunDirectory(const config::RunConfig& run, bool own_name) {
                     "a run already lies in " + (parent / run.name).string() + "; this one goes to " + path_;
             return;
         }
-        if (own_name && fs::is_directory(path))
+        // An existing folder is no error to create_directory; an existing file is, or a link that leads
+        // nowhere.
+        const bool in_the_way = error == std::errc::file_exists;
+        if (own_name && in_the_way)
+            throw IoError::write(
+                "run directory " + path.string() +
+                " is no folder, but a file or a link that leads nowhere. Bring the run's folder "
+                "back to go on with it; to start anew, move that away or set another run.name.");
+        if (own_name && !error)
             throw IoError::write("run directory " + path.string() +
                                  " is there by now; another job has made it meanwhile. Start this one again "
                                  "to go on with its run, or give it another run.name.");
-        // An existing folder is no error to create_directory; an existing file is.
-        if (error == std::errc::file_exists) error.clear();
+        if (in_the_way) error.clear();
     }
     throw IoError::write(fault + error.message() + ". Set run.dir to a folder that can be written.");
 }

@@ -18,7 +18,7 @@ from resumed_job import ranks_of, step_folder  # noqa: E402
 from escalier_job import MARKER, N0, ROOT, Case, environment, with_keys, yaml  # noqa: E402
 
 BINARY = ""
-STOPPED, DAMAGED, MISSING = 75, 65, 66
+STOPPED, NO_OUTPUT, DAMAGED, MISSING = 75, 74, 65, 66
 SHORT = with_keys(N0, train__steps=4)
 LONG = with_keys(N0, train__steps=1000000)
 AT_ONCE = 1e-6  # run.max_minutes: stopped before the first step
@@ -138,6 +138,24 @@ class GoingBack(BeginTest):
     def test_that_nothing_was_left_to_do_from_it(self):
         self.run_job(with_keys(SHORT, train__steps=2), "--resume", step_folder("case", 2))
         self.goes_on(SHORT_TO_SIX, f"resume    from {step_folder('case', 4)}")
+
+
+class Away(BeginTest):
+    """The run's folder is a link, and what it leads to is away: auto, as a batch file says it each time, begins nothing anew."""
+    known = ["case"]
+
+    def test_until_it_is_back(self):
+        self.run_job(with_keys(SHORT, train__steps=2))
+        place, away = self.case.path("scratch"), self.case.path("away")
+        os.rename(self.case.path("runs/case"), place)
+        os.symlink(place, self.case.path("runs/case"))
+        os.rename(place, away)
+        for _ in range(2):
+            result = self.run_job(SHORT, "--resume", "auto", code=NO_OUTPUT)
+            self.assertIn("runs/case is no folder, but a file or a link that leads nowhere", result.output)
+            self.assertEqual(self.runs(), self.known)
+        os.rename(away, place)
+        self.goes_on(SHORT, step_folder("case", 2))
 
 
 class Beside(BeginTest):
