@@ -290,6 +290,7 @@ void Run::save() {
     if (saved_step_ == step_) return;
     saved_step_ = step_;
     env_.activity().begin(comm::Doing::saving);
+    show(assembly_->saver().finish());  // the one before is told of even if this one cannot begin
     show(assembly_->saver().begin(save_facts(*assembly_, {step_, consumed_, consumed_tokens_},
                                              data_.fingerprint(), assets_directory_)));
 }
@@ -330,10 +331,16 @@ void Run::finish_save_after(const Error& error) {
 
 void Run::save_weights() {
     const double start = now_seconds();
-    env_.agree([&] {
-        checkpoint::save_weights(options_.save_weights, assembly_->model().parameters(), assembly_->groups(),
-                                 *assembly_->backend().device, weight_metadata(spec_));
-    });
+    try {
+        env_.agree([&] {
+            checkpoint::save_weights(options_.save_weights, assembly_->model().parameters(),
+                                     assembly_->groups(), *assembly_->backend().device,
+                                     weight_metadata(spec_));
+        });
+    } catch (const comm::AgreedError& error) {
+        end_output(static_cast<int>(error.code()), error.what());
+        throw;
+    }
     if (output_)
         output_->line(fmt::format("weights   {} ({:.1f} s)", options_.save_weights, now_seconds() - start));
 }

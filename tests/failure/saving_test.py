@@ -207,6 +207,26 @@ class Disk(SavingTest):
                 self.require_whole(case, newest)
                 self.goes_on(case, spec, 2, newest)
 
+    def test_a_save_is_told_of_though_the_next_cannot_begin(self):
+        with Case(failure_test.BINARY) as case:
+            result = self.start(case, with_keys(SAVING, parallel__pp=2), 2, "op=mkdir;match=step_00000002.tmp;do=ENOSPC")
+            self.check(result, WRITE_FAILED, r"step_00000002.*No space left")
+            self.assertEqual([event["step"] for event in case.events("checkpoint")], [1], result)
+            self.require_whole(case, 1)
+
+    def test_weights_that_cannot_be_written_at_the_end(self):
+        """The checkpoints stay, and what the run ended with stands in its metrics."""
+        with Case(failure_test.BINARY) as case:
+            spec = with_keys(SAVING, parallel__tp=2, train__steps=2)
+            result = self.start(case, spec, 2, "op=write;match=w.safetensors;do=ENOSPC",
+                                arguments=["--save-weights", "runs/w.safetensors"])
+            self.check(result, WRITE_FAILED, r"runs/w\.safetensors: cannot be written: No space left on device")
+            self.require_whole(case, 2)
+            end = case.events("end")
+            self.assertEqual([event["exit_code"] for event in end], [WRITE_FAILED], result)
+            self.assertIn("runs/w.safetensors", end[0]["reason"])
+            self.assertFalse([name for name in os.listdir(case.path("runs")) if "safetensors" in name], result)
+
     def test_size_limit_of_files(self):
         """ulimit -f below the size of the file with the moments, with SIGXFSZ ignored by the launcher and not."""
         spec = with_keys(SAVING, model__hidden_size=256, model__ffn_size=1024, train__steps=2)
