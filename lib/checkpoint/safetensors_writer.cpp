@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "checkpoint/file_layer.h"
 #include "checkpoint/safetensors.h"
 #include "core/write_target.h"
 
@@ -64,14 +65,7 @@ void SafetensorsWriter::finish() {
     if (::fsync(descriptor_) < 0) fail("cannot be written");
     if (::rename(temporary_.c_str(), target_.c_str()) < 0) fail("cannot take its name");
     ::close(std::exchange(descriptor_, -1));
-    const std::filesystem::path folder = std::filesystem::absolute(target_).parent_path();
-    const int folder_descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder_descriptor < 0) fail("its folder cannot be opened");
-    const int result = ::fsync(folder_descriptor);
-    const int error = errno;
-    ::close(folder_descriptor);
-    errno = error;
-    if (result < 0 && error != EINVAL) fail("its folder cannot be written");
+    PosixFiles().sync_directory(std::filesystem::absolute(target_).parent_path().string());
 }
 
 void SafetensorsWriter::write(const void* data, std::size_t bytes) {
