@@ -73,9 +73,8 @@ int main(int argc, char** argv) {
         }
         if (apps::first_process()) app.exit(error);
         return written(0);
-    } catch (const Error& error) {
-        return apps::refuse(error.what(), error.code());
     } catch (const std::exception& error) {
-        return apps::refuse(error.what(), ExitCode::failed);
+        const Failure failure = failure_of(error);
+        return apps::refuse(failure.message.c_str(), failure.code);
     }
 }

@@ -42,9 +42,10 @@ std::vector<ManifestFile> copy_assets(FileLayer& files, const SaveFacts& facts, 
                (names.empty() || std::find(names.begin(), names.end(), name) != names.end());
     };
     std::vector<std::string> assets;
-    std::error_code error;
+    std::error_code error, ignored;  // of a link that leads nowhere
     for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error))
-        if (const std::string name = at->path().filename().string(); at->is_regular_file() && wanted(name))
+        if (const std::string name = at->path().filename().string();
+            wanted(name) && at->is_regular_file(ignored))
             assets.push_back(name);
     if (error) throw IoError::read(from + ": cannot be listed: " + error.message());
     std::sort(assets.begin(), assets.end());

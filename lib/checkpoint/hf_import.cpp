@@ -98,7 +98,7 @@ HfImportResult import_hf(const std::string& directory, const std::string& run_di
     try {
         result.step_directory = write_checkpoint(run_directory, weights, facts, files);
         write_file(files, run_directory + "/model.yaml", model_section(spec.model));
-    } catch (const Error&) {
+    } catch (const std::exception&) {
         if (made) fs::remove(run_directory, error);  // where nothing is in it
         throw;
     }

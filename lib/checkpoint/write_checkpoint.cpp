@@ -62,7 +62,7 @@ std::string write_checkpoint(const std::string& run_directory, const TensorSourc
         fill_manifest(manifest, {share}, {write_share(files, unfinished, 0, share, values, cancel)});
         const std::optional<std::string> replaced = commit(files, run_directory, facts, manifest);
         if (replaced) empty_trash(files, {*replaced});  // the next start does what it could not
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
         try {
             if (std::filesystem::exists(unfinished)) remove_tree(files, unfinished);
         } catch (const IoError&) {

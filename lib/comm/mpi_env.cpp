@@ -253,12 +253,10 @@ void agree(Communicator& group, const std::function<void()>& check) {
     std::string message;
     try {
         check();
-    } catch (const Error& error) {
-        code = static_cast<int>(error.code());
-        message = error.what();
     } catch (const std::exception& error) {
-        code = static_cast<int>(ExitCode::failed);
-        message = error.what();
+        const Failure failure = failure_of(error);
+        code = static_cast<int>(failure.code);
+        message = failure.message;
     }
     const char* label = "all ranks to agree";
     int first_failed = code ? group.size() - group.rank() : 0;  // the largest is the lowest rank
@@ -331,8 +329,8 @@ void MpiEnv::abort(int code, const std::string& message) {
 }
 
 void MpiEnv::abort(const std::exception& error) {
-    const auto* own = dynamic_cast<const Error*>(&error);
-    abort(static_cast<int>(own ? own->code() : ExitCode::failed), error.what());
+    const Failure failure = failure_of(error);
+    abort(static_cast<int>(failure.code), failure.message);
 }
 
 }  // namespace escalier::comm

@@ -89,7 +89,7 @@ class MpiEnv {
     // Prints `message` unless another rank of this node did, and ends all ranks with `code`. For errors that
     // only some ranks see.
     [[noreturn]] void abort(int code, const std::string& message);
-    // With the error's own message and exit code; 1 where it is no Error.
+    // With what failure_of() makes of it.
     [[noreturn]] void abort(const std::exception& error);
 
  private:

@@ -2,6 +2,7 @@
 // ends with the exit code of the kind (design: "Errors").
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -56,5 +57,14 @@ struct NumericError : Error {
 struct InternalError : Error {
     explicit InternalError(const std::string& message) : Error(ExitCode::failed, message) {}
 };
+
+// What a process that caught an exception says and ends with.
+struct Failure {
+    ExitCode code;
+    std::string message;
+};
+// An Error says so itself. A path of which the system tells nothing, as std::filesystem throws it, counts as
+// missing input.
+Failure failure_of(const std::exception& error);
 
 }  // namespace escalier

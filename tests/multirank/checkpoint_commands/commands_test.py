@@ -121,6 +121,12 @@ class Listing(CommandsTest):
                      "latest names step_00000099, which is not there"):
             self.assertEqual(text.count(fact), 1, text)
 
+    def test_a_latest_too_long_for_a_name(self):
+        with open(self.run_folder + "/latest", "w", encoding="utf-8") as file:
+            file.write("x" * 300)
+        _, lines = self.rows()
+        self.assertRegex("\n".join(lines), r"latest names x+.*, which is not there")
+
     def test_metrics_that_are_missing_or_cut_off(self):
         with open(self.run_folder + "/metrics.jsonl", "r+b") as file:
             content = file.read()
@@ -136,6 +142,12 @@ class Listing(CommandsTest):
         os.makedirs(self.case.path("empty"), exist_ok=True)
         self.assertIn("empty holds no checkpoint", self.escalier("ckpt", "ls", "empty").stdout)
         self.assertIn("gone is no folder", self.escalier("ckpt", "ls", "gone", code=INPUT_MISSING).stderr)
+
+    def test_a_path_of_which_the_system_tells_nothing(self):
+        os.symlink("loop", self.case.path("loop"))
+        for command in (("ckpt", "ls"), ("ckpt", "check"), ("ckpt", "info"), ("generate", "--ckpt")):
+            refused = self.escalier(*command, "loop", code=INPUT_MISSING).stderr
+            self.assertRegex(refused, r"^escalier: loop\S*: Too many levels of symbolic links\n$")
 
 
 class Facts(CommandsTest):
