@@ -26,6 +26,7 @@ namespace {
 
 constexpr int most_threads = 1024;
 constexpr int most_ranks = 1 << 20;
+constexpr std::int64_t most_tokens = std::int64_t{1} << 53;
 
 struct GenerateArguments {
     std::string weights, checkpoint;
@@ -234,7 +235,7 @@ void add_text_options(CLI::App& command, GenerateArguments& arguments) {
         ->check(whole_number(0, std::numeric_limits<std::int32_t>::max()))
         ->excludes(prompt);
     command.add_option("--tokens", arguments.tokens, "At most so many tokens are added")
-        ->check(whole_number(0))
+        ->check(whole_number(0, most_tokens))
         ->capture_default_str();
     command
         .add_option(

@@ -325,6 +325,8 @@ class Generate(FailureTest):
         self.refused_generation(USAGE, r"--prompt-ids: found -3", arguments=[*weights, "--prompt-ids", "5,-3"])
         self.refused_generation(INPUT_MISSING, r"gone\.model: cannot open.*--tokenizer names another",
                                 ranks=2, arguments=[*weights, "--tp", "2", "--tokenizer", "sp:gone.model"])
+        self.refused_generation(USAGE, r"--tokens: found 9007199254740993.*0 to 9007199254740992",
+                                arguments=[*weights, "--prompt-ids", "5", "--tokens", "9007199254740993"])
         self.refused_generation(USAGE, r"--tokenizer: gpt2 is not known", arguments=[*weights, "--tokenizer", "gpt2"])
 
     def test_models_that_are_not_there_or_damaged(self):

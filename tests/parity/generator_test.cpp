@@ -244,6 +244,7 @@ TEST(GenerationWindow, IsWhatTheTextNeedsAndNoMoreThanTheLongest) {
     EXPECT_EQ(generation_window(90, 1, 100), 100);  // no power of two
     EXPECT_EQ(generation_window(5, 9000000000000, 1), 1);
     EXPECT_EQ(generation_window(5, 9000000000000, 1 << 24), 1 << 24);
+    EXPECT_EQ(generation_window(5, std::int64_t{1} << 53, 100), 100);
     EXPECT_EQ(generation_window(1000, 25, 131072), 1024);
     EXPECT_EQ(generation_window(1000, 26, 131072), 2048);
     EXPECT_EQ(generation_window(3000, 201, 131072), 4096);
