@@ -30,13 +30,15 @@ class Outcome:
         self.evals = [tuple(event[key] for key in EVAL_KEYS) for event in case.events("eval", run)]
         self.warnings = [(event["step"], event["text"]) for event in case.events("warning", run)]
         self.output = result.output
-        self.weights = ""
+        self.weights = None
         if os.path.exists(case.path(f"{run}.safetensors")):
             with open(case.path(f"{run}.safetensors"), "rb") as file:
                 self.weights = hashlib.sha256(file.read()).hexdigest()
         self.fault = ""
         if result.code != code or result.leftover:
             self.fault = str(result)
+        elif code == 0 and self.weights is None:
+            self.fault = f"it left no weights: {result}"
         elif [step[0] for step in self.steps] != list(expected_steps):
             self.fault = f"its metrics hold steps {[step[0] for step in self.steps]}, not {list(expected_steps)}: {result}"
 

@@ -77,6 +77,7 @@ TEST_F(WriteCheckpointTest, AWholeOneOrNoneIsThereAfterEveryOperation) {
         }
         const bool stopped = files.stopped();
         files.lose(test::Loss::both, run_);
+        for (const CheckpointEntry& entry : list_checkpoints(run_)) EXPECT_EQ(entry.fault, "");
         const Choice choice = newest_checkpoint(run_);
         if (done || !choice.directory.empty()) {
             EXPECT_TRUE(whole(choice.directory));
