@@ -154,7 +154,7 @@ TEST(GenerateCommand, RefusesNumbersInWords) {
     for (const std::string value : {"0", "0.8", "1e3"}) EXPECT_EQ(said("--temperature", value), "accepted");
     EXPECT_EQ(said("--threads", "1024"), "accepted");
     EXPECT_EQ(said("--threads", "1025"), "--threads: found 1025, wanted a whole number from 0 to 1024");
-    EXPECT_EQ(said("--tokens", "-5"), "--tokens: found -5, wanted a whole number of at least 0");
+    EXPECT_EQ(said("--tokens", "-5"), "--tokens: found -5, wanted a whole number from 0 to 9007199254740992");
     EXPECT_EQ(said("--top-k", "1.5"), "--top-k: found 1.5, wanted a whole number of at least 0");
     EXPECT_EQ(said("--seed", "07"),
               "--seed: found 07, wanted a whole number of at least 0 (a leading zero would mean octal; write "
