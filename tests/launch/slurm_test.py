@@ -121,7 +121,7 @@ class Batch(SlurmTest):
         job.stepped(5)
         subprocess.run(["scancel", "--batch", "--signal=USR1", job.number], check=True)  # as B:USR1 comes
         self.ended(job)
-        self.assertGreaterEqual(job.restarts(), 1, job.output())
+        self.assertIn(job.restarts(), (1, 2), job.output())
         self.assertEqual(curve(self.case.steps()), self.undisturbed)
         self.assertRegex(job.output(), r"(?s)stopped by SIGUSR1 after step \d+ of .*resume    from runs/case/step_\d+")
 
@@ -132,7 +132,7 @@ class Batch(SlurmTest):
         SLURM.wait_for("step 3 of point 0", lambda: len(self.case.events("step", run="case-0")) >= 3)
         subprocess.run(["scancel", "--signal=USR1", f"{job.number}_0"], check=True)
         self.ended(job)
-        self.assertGreaterEqual(job.restarts(), 1, job.output())
+        self.assertIn(job.restarts(), (1, 2), job.output())
         for name, steps in (("case-0", STEPS), ("case-1", 10), ("short", 5)):
             self.assertEqual(curve(self.case.events("step", run=name)),
                              {step: self.undisturbed[step] for step in range(1, steps + 1)}, name)
@@ -147,7 +147,7 @@ class Batch(SlurmTest):
         SLURM.wait_for("step 3 of a point", lambda: len(self.case.events("step", run="case-sweep/pp-2_schedule-gpipe")) >= 3)
         subprocess.run(["scancel", "--batch", "--signal=USR1", f"{job.number}_1"], check=True)  # as B:USR1 comes
         self.ended(job)
-        self.assertGreaterEqual(job.restarts(), 1, job.output())
+        self.assertIn(job.restarts(), (1, 2), job.output())
         for name in ("pp-1_schedule-1f1b", "pp-2_schedule-gpipe", "pp-2_schedule-1f1b"):
             self.assertEqual(curve(self.case.events("step", run=f"case-sweep/{name}")), self.undisturbed, name)
         code, output = self.run_in(BINARY, "sweep", "table", "job.yaml")
