@@ -66,6 +66,7 @@ class HuggingFace(unittest.TestCase):
         self.fixture("llama3")
         with open(self.path("hf/tokenizer.json"), "w", encoding="utf-8") as file:
             file.write("{}")
+        os.symlink("loop", self.path("hf/loop"))  # no file of the model
         output = self.done("import-hf", "hf", "imported")
         self.assertIn("22,784 parameters", output)
         self.assertIn("train JOB.yaml --resume imported", output)
