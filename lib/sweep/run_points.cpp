@@ -87,16 +87,16 @@ class PointRunner {
     // A fault of one point's files or process leaves those that run beside it alone.
     template <class Work>
     void guarded(const Point& point, const Work& work) {
-        const auto failed = [&](const char* why) {
+        const auto failed = [&](const std::exception& error) {
             ++summary_.failed;
-            say(point, fmt::format("FAILED: {}", why));
+            say(point, fmt::format("FAILED: {}", failure_of(error).message));
         };
         try {
             work();
         } catch (const Error& error) {
-            failed(error.what());
+            failed(error);
         } catch (const std::filesystem::filesystem_error& error) {
-            failed(error.what());
+            failed(error);
         }
     }
 
